@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import brotli  # type: ignore[import-untyped] # it has no types
@@ -117,8 +117,22 @@ def topic(cluster):
 
 @pytest.fixture(scope="module")
 def attacked(stack, topic, tmp_path_factory):
+    with started(stack, topic, tmp_path_factory.mktemp("hostile")) as attacked:
+        yield attacked
+
+
+@pytest.fixture(scope="module")
+def left_alone(stack, cluster, tmp_path_factory):
+    """A program of the same kind that nobody attacks."""
+    cluster.topics.create("peaceful.plays", partitions=3)
+    with started(stack, "peaceful.plays", tmp_path_factory.mktemp("peaceful")) as left_alone:
+        yield left_alone
+
+
+@contextmanager
+def started(stack, topic, folder):
     path = write_config(
-        tmp_path_factory.mktemp("hostile") / "pipeline.yaml",
+        folder / "pipeline.yaml",
         stack.bootstrap_servers,
         f"ingest:\n  plays: {{listen: '127.0.0.1:0', path: /v1/plays, topic: {topic}, format: json, key: id, "
         f"tokens: ['{TOKEN}'], body_deadline: {DEADLINE_S:g}s, deadline: 30s}}\n",
@@ -128,16 +142,21 @@ def attacked(stack, topic, tmp_path_factory):
 
 
 @pytest.fixture
-def unharmed(attacked, cluster, topic):
+def unharmed(attacked, left_alone, cluster, topic):
     """Inside of it somebody sends who means well: all of it is taken, in good time, and nothing else is."""
-    with Bystander(attacked.port) as bystander:
+    with Bystander(attacked.port) as bystander, Bystander(left_alone.port) as elsewhere:
         yield bystander
     assert set(bystander.statuses) == {200}
     assert set(bystander.ids) <= ids_of(cluster, topic)
     assert all(one.startswith("good-") for one in ids_of(cluster, topic))
-    # A machine that does other things too: what is looked for is a program that stands still.
-    assert sorted(bystander.seconds)[int(len(bystander.seconds) * 0.95)] < 1.0
+    # What is looked for is a program that stands still. What a busy machine takes, it takes of both programs.
+    assert most_of(bystander.seconds) < 1.0 + most_of(elsewhere.seconds)
     assert attacked.peak_mib() < MOST_MIB
+
+
+def most_of(seconds):
+    """The 95th percentile."""
+    return sorted(seconds)[int(len(seconds) * 0.95)]
 
 
 def bomb(coding):
