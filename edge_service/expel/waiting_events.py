@@ -43,7 +43,9 @@ def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, numbers: S
     found: _Events = defaultdict(list)
     copies: dict[int, dict[int, int]] = defaultdict(dict)
     last = len(plan.retry_in) - 1
-    reached = topics.written_offsets(plan.retry_out)
+    # Without the transaction that the retrier may have open: its events still stand as not forwarded, and the copies
+    # that it writes are those that come back.
+    reached = topics.end_offsets(plan.retry_out)
     with closing(new_store_consumer(connection)) as reader:
         # In this order: an event that is forwarded meanwhile is found in both, and not in neither.
         with closing(new_group_consumer(connection, plan.retrier_group)) as member:

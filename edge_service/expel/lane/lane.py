@@ -388,6 +388,9 @@ class Lane:
             self._send_again(batch, now + pause_s)
 
     def _send_again(self, batch: Batch, due: float) -> None:
+        # Its partition may have been given up while it was under way: whoever has it now sends these events, and here
+        # they must not be moved either.
+        self._drop_withdrawn(batch)
         heapq.heappush(self._again, (due, next(self._numbers), batch))
 
     def _end(self, batch: Batch) -> None:

@@ -2,10 +2,14 @@
 
 import time
 from collections import Counter
+from contextlib import ExitStack, closing
 
 import pytest
+from confluent_kafka import TopicPartition
 
+from enrich.kafka import Topics, new_group_consumer
 from enrich.kafka.records import headers_of
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 from tests.support.edge.expel import Endpoint, ExpelWorld, by_key, expelling
 from tests.support.edge.retries import running
 from tests.support.kafka.topics import Cluster
@@ -129,3 +133,41 @@ def test_a_route_that_keeps_the_order_needs_no_retries(cluster: Cluster) -> None
             world.wait_until_all_is_committed()
         assert endpoint.delivered == Counter({*range(100)} - {7})
     assert set(world.dead()) == {7}
+
+
+def test_an_event_that_is_forwarded_while_its_partition_is_taken_over_is_delivered_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The retrier has written it already, and commits that once the new owner has seen what it had committed before."""
+    world = world_of(cluster, "1s", order="key", local={"tries": 1})
+    with Endpoint(lambda _: 503) as endpoint, ExitStack() as held:
+        world.url = endpoint.url()
+        world.produce([0])
+        with expelling(world):
+            wait_until(lambda: world.waiting() == Counter([0]), what="the event")
+            world.wait_until_all_is_committed()
+        endpoint.decide = lambda _: 200
+        (message,) = cluster.messages(world.retry_in())
+        member = held.enter_context(closing(new_group_consumer(cluster.connection, world.group())))
+        retrier = held.enter_context(closing(WholeTransactions(cluster.connection, f"{world.name}.test")))
+        retrier.start()
+        transaction = retrier.transaction()
+        transaction.__enter__()
+        retrier.produce_all(world.retry_out(), [(message.key(), message.value(), headers_of(message), 0)])
+        written = Topics.written_offsets
+        wait_until(lambda: cluster.topics.written_offsets(world.retry_out())[0] == 1, what="the record")
+        is_committed = False
+
+        def commits(topics: Topics, name: str) -> dict[int, int]:
+            nonlocal is_committed
+            if name == world.retry_in() and not is_committed:
+                is_committed = True
+                done = [TopicPartition(world.retry_in(), 0, 1)]
+                retrier.send_offsets(done, member.consumer_group_metadata())
+                transaction.__exit__(None, None, None)
+            return written(topics, name)
+
+        monkeypatch.setattr(Topics, "written_offsets", commits)
+        with expelling(world):
+            endpoint.wait_for([0], deadline_s=20)
+        assert is_committed and endpoint.delivered == Counter([0])

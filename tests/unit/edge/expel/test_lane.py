@@ -157,6 +157,24 @@ def test_of_a_partition_that_is_lost_the_second_half_of_a_batch_is_left_to_whoev
     after(model, look)
 
 
+def test_what_fails_after_its_partition_was_given_up_is_left_to_whoever_has_it_next():
+    """Although its endpoint is left alone for longer than it may be tried."""
+    model = model_of(lambda _: 503, 200, events=1, tries=20, budget_s=5.0)
+    model.latencies = (0.5,)
+
+    async def look() -> None:
+        await asyncio.sleep(120)
+        probes = len(model.requests)
+        while len(model.requests) == probes:
+            await asyncio.sleep(0.01)
+        model.lose()
+        moved = model.moved
+        await asyncio.sleep(60)
+        assert model.moved == moved
+
+    after(model, look)
+
+
 def test_an_error_of_our_own_stops_the_lane_and_is_not_silent(caplog: pytest.LogCaptureFixture):
     def breaks(ids: Sequence[int]) -> int:
         raise KeyError(ids[0])
