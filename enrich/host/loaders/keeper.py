@@ -16,7 +16,7 @@ from enrich.base.errors import CorruptState, EnrichError
 from enrich.host.claims.watch import Answer
 from enrich.host.follow.tailer import Tailed
 from enrich.host.ipc.header import TableState
-from enrich.host.loaders.refreshing import Refreshed, Refresher
+from enrich.host.loaders.refreshing import NEVER, Refreshed, Refresher
 from enrich.host.tables import LoaderTable
 from enrich.host.trouble import Trouble
 from stores.backoff import Backoff
@@ -67,7 +67,8 @@ class LoaderKeeper:
         self._clock = clock
         self._suspect = suspect
         self._stopping = threading.Event()
-        self._through = store.tables[table.name].complete_through
+        saved = store.tables[table.name].complete_through
+        self._through = None if saved == NEVER else saved
         self._to_be_through: int | None = None
         """complete_through once the update that was handed out is published."""
         self._running: Future[Refreshed] | None = None
@@ -168,7 +169,7 @@ class LoaderKeeper:
         return self._has_tried or 0 <= self._clock.now_ms() - self._through < self._table.refresh_ms
 
     def _is_to_be_dropped(self) -> bool:
-        if self._dropped or self._trouble.reason is None or not self._is_expired() or self._reported_expired_s is None:
+        if self._trouble.reason is None or not self._is_expired() or self._reported_expired_s is None:
             return False
         return time.monotonic() - self._reported_expired_s >= _DROP_AFTER_S
 
@@ -192,7 +193,8 @@ class LoaderKeeper:
         came = running.result()
         self._came = came
         if came.dropped:
-            self._dropped = True
+            # A clock that is set back must not make a table without rows ready again.
+            self._through, self._dropped = None, True
             return
         self._trouble.is_over()
         self._remarks = "; ".join(came.remarks)
@@ -200,6 +202,6 @@ class LoaderKeeper:
 
     def _reason(self, *, is_ready: bool) -> str | None:
         why = self._trouble.reason or self._remarks or None
-        if self._is_expired():
+        if self._dropped or self._is_expired():
             return f"it could not be read for so long that its rows were dropped: {why}"
         return why if is_ready or why is not None else "loading"

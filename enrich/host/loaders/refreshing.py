@@ -22,6 +22,8 @@ from stores.rocks import RocksReader, RocksStore
 from stores.table import ROW_VERSIONS, HistoryFloor, RowVersion, row_versions
 
 PARTITION = 0
+NEVER = 0
+"""complete_through of a table whose rows were dropped: what it was until then says nothing of a table without rows."""
 
 _MOST_IN_ONE_WRITE = 5_000
 """More changes than this are loaded beside the old rows and swapped in, so that they do not block the agent's loop: one
@@ -149,8 +151,7 @@ class Refresher:
         kept = kept_rows(self._store.path, self._name, self._spec)
         all_gone = Changes(SOURCE_ROWS.empty_table(), kept.living["key"].combine_chunks())
         self._applied = None
-        through = self._store.tables[self._name].complete_through
-        return Refreshed(update=self._apply(kept, all_gone, self._clock.now_ms(), through), dropped=True)
+        return Refreshed(update=self._apply(kept, all_gone, self._clock.now_ms(), NEVER), dropped=True)
 
     def _not_refused_before(self, kept: Kept, found: Changes) -> Changes:
         """Leaves out bad rows that are known: each goes to the quarantine once, not with every change or restart."""

@@ -51,6 +51,11 @@ class LoaderAgent:
         assert header is not None
         return header.tables["limits"]
 
+    def told_once_more(self) -> TableState:
+        """After as many turns as it takes until readers are told again."""
+        told = self.agent.header
+        return self.until(lambda _: self.agent.header is not told, "the next header")
+
     def until(self, condition: Callable[[TableState], bool], what: str, *, passing_ms: int = 0) -> TableState:
         """`passing_ms`: how much time passes with each look."""
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from enrich.host.loaders import keeper as loader_keeper
 from tests.support.clock import ManualClock
 from tests.support.host.loader_agent import REFRESH_MS, loader_agent
 
@@ -97,6 +98,27 @@ def test_a_missing_file_is_the_reason_and_later_its_absence_leaves_the_rows(fold
         agent.until_ready()
         path.unlink()
         assert agent.try_refresh("no such file").ready
+        assert agent.rows() == {"ann": 1}
+
+
+def test_rows_that_were_dropped_are_not_ready_again_when_the_clock_is_set_back(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", 0)
+    path, clock, hour = tmp_path / "limits.csv", ManualClock(), 3_600_000
+    table = section(path, more=", expire: 1h")
+    put(path, "id,rps\nann,1\n")
+    with loader_agent(folder, table, clock) as agent:
+        agent.until_ready()
+        path.unlink()
+        agent.try_refresh("no such file")
+        clock.advance(hour)
+        agent.until(lambda state: not state.ready and not agent.rows(), "the end of its rows")
+        clock.advance(-hour)
+        assert not any(agent.told_once_more().ready for _ in range(3))
+    with loader_agent(folder, table, clock) as agent:
+        agent.until(lambda state: "no such file" in (state.reason or ""), "the reason")
+        assert not any(agent.told_once_more().ready for _ in range(3))
+        put(path, "id,rps\nann,1\n")
+        agent.until(lambda state: state.ready, "readiness", passing_ms=1_000)
         assert agent.rows() == {"ann": 1}
 
 
