@@ -70,18 +70,22 @@ def begins_late(text: str, known: Collection[str]) -> EnrichError | None:
     if found is None:
         return None
     topic, partition, offset = found.groups()
-    where = f"topic {topic}, partition {partition}"
     if topic in known:
-        return WouldLoseData(
-            f"the brokers have deleted {offset} events of a new partition that were not read yet",
-            where=where,
-            next_step="give the topic a longer retention; to go on with the oldest events that there are, move the "
-            "checkpoint away and start with --from group",
-        )
+        return new_partition_lost(topic, int(partition), int(offset))
     return Retryable(
         f"the source has a further topic whose oldest {offset} events are deleted: a running query cannot begin there",
-        where=where,
+        where=f"topic {topic}, partition {partition}",
         next_step="start the stage again: it then begins with the oldest events that there are",
+    )
+
+
+def new_partition_lost(topic: str, partition: int, first: int) -> WouldLoseData:
+    """Of a topic that the stage has read before. `first`: the partition's first offset."""
+    return WouldLoseData(
+        f"the brokers have deleted {first} events of a new partition that were not read yet",
+        where=f"topic {topic}, partition {partition}",
+        next_step="give the topic a longer retention; to go on with the oldest events that there are, move the "
+        "checkpoint away and start with --from group",
     )
 
 

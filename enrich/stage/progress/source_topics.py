@@ -72,7 +72,8 @@ class SourceTopics:
         Raises WouldLoseData if the checkpoint's offsets are those of other topics.
         """
         if not checkpoint.batches("offsets"):
-            self._require_begun(checkpoint, accepts_another=accepts_another)
+            begins = offsets_in(checkpoint.read(BEGINNING) or "")
+            self.require_begun(checkpoint.read(NAME), begins, accepts_another=accepts_another)
             return self
         read = last_planned(checkpoint).keys()
         return self.after(checkpoint.read(NAME), read, reads, accepts_another=accepts_another)
@@ -113,13 +114,13 @@ class SourceTopics:
         if checkpoint.read(NAME) != self.to_text():
             checkpoint.write(NAME, self.to_text())
 
-    def _require_begun(self, checkpoint: Texts, *, accepts_another: bool) -> None:
-        """If a query ended before its first batch nothing is read, but Spark obeys its record of where to begin. Topics
-        may have come and gone since, and where it is a topic's first offset, the topic may be another one."""
-        text, begun = checkpoint.read(NAME), checkpoint.read(BEGINNING)
-        if text is None or begun is None or accepts_another:
+    def require_begun(self, text: str | None, begins: Position, *, accepts_another: bool) -> None:
+        """If a start ended before its first event nothing is read, but the next one begins where that one would have.
+        Topics may have come and gone since, and where it is a topic's first offset, the topic may be another one.
+        `text`: what `keep_with` has written. Raises WouldLoseData if they are offsets of other topics."""
+        if text is None or accepts_another:
             return
-        known, begins = SourceTopics.from_text(text).ids, offsets_in(begun)
+        known = SourceTopics.from_text(text).ids
         for topic in sorted(self.ids.keys() & known.keys()):
             if known[topic] != self.ids[topic] and any(begins.get(topic, {}).values()):
                 raise recreated(topic)

@@ -49,16 +49,15 @@ def take_over(
     partitions: Mapping[str, Sequence[int]],
     slots: int,
     begins: Position,
-    oldest: Callable[[str], Mapping[int, int]],
+    first: Callable[[Partition], int],
     commit: Callable[[Sequence[TopicPartition]], None],
 ) -> Run:
     """A run with at most so many slots. `begins`: where partitions begin, whatever is committed; others go on where
-    the group is. `oldest`: the first offsets of a topic, for partitions of which the group has none. `commit`: commits
-    in a transaction of the driver, who has fenced all other drivers."""
+    the group is. `first`: where a partition begins of which the group has no offset. `commit`: commits in a transaction
+    of the driver, who has fenced all other drivers."""
     count = max(1, min(slots, sum(map(len, partitions.values()))))
     run = Run(run_id, group, assigned(partitions, count))
     slot_of = {each: slot for slot, own in enumerate(run.slots) for each in own}
-    firsts = {topic: begins.get(topic) or {} for topic in partitions}
     owned: defaultdict[int, list[Partition]] = defaultdict(list)
     nobodys: list[TopicPartition] = []
     commits = read_commits(connection, group, run.partitions)
@@ -68,11 +67,9 @@ def take_over(
             owned[found.note.slot].append(each)
             continue
         topic, number = each
-        if found is not None and number not in firsts[topic]:
-            offset = found.offset  # somebody has set it
-        else:
-            firsts[topic] = firsts[topic] or oldest(topic)
-            offset = firsts[topic][number] if number in firsts[topic] else oldest(topic)[number]
+        offset = begins.get(topic, {}).get(number)
+        if offset is None:
+            offset = first(each) if found is None else found.offset  # somebody has set it
         nobodys.append(TopicPartition(topic, number, offset, Note(run.id, slot_of[each]).to_text()))
     if nobodys:
         commit(nobodys)

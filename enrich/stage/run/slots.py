@@ -4,11 +4,13 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cache
 from uuid import uuid4
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable, Unreachable
 from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.added_topics import new_partition_lost
 from enrich.stage.progress.source_topics import NAME, Position, SourceTopics
 from enrich.stage.progress.source_watch import SourceWatch
 from enrich.stage.progress.starting import first_offsets, refuse_choice, starting_options
@@ -65,6 +67,8 @@ class SlotFlow:
             committed = self._commits.read(self._all)
             self._mark.require_in(committed, self._group, start.name)
             start.require_kept(_position(committed))
+        elif start.options.start is None:
+            self.source.require_begun(checkpoint.read(NAME), self._mark.first_offsets, accepts_another=accepts)
         self.plan = StagePlan(
             start.spark, start.pipeline, start.name, found.limits, source_ids=self.source.ids_in_letters
         )
@@ -185,6 +189,7 @@ class SlotFlow:
         if not slots:
             raise Unreachable("Spark has no executor", next_step="see in Spark's log why none starts")
         self._runs += 1
+        oldest = cache(start.topics.start_offsets)
         self._run = take_over(
             start.connection,
             self._group,
@@ -192,7 +197,7 @@ class SlotFlow:
             self._partitions,
             slots,
             self._mark.first_offsets,
-            start.topics.start_offsets,
+            lambda each: self._first_of(each, oldest(each[0])),
             start.progress.commit_these,
         )
         # A newer one that began in the same moment may have moved the same partitions before.
@@ -315,6 +320,15 @@ class SlotFlow:
         if self._run is None:
             raise RuntimeError("nothing is taken over")
         return self._run
+
+    def _first_of(self, partition: Partition, oldest: Mapping[int, int]) -> int:
+        """Where a partition begins that the stage has never read."""
+        topic, number = partition
+        if number not in oldest:
+            raise Retryable("not all brokers know of the partition yet", where=f"topic {topic}, partition {number}")
+        if oldest[number] and topic in self._mark.known:
+            raise new_partition_lost(topic, number, oldest[number])
+        return oldest[number]
 
     def _first_offsets(self) -> Position:
         """Where a stage that never ran begins."""

@@ -318,6 +318,30 @@ def test_partitions_that_are_added_are_read(spark, world, plain, monkeypatch):
     assert world.ids(plain) == Counter(range(100))
 
 
+def test_events_that_the_brokers_deleted_of_a_new_partition_are_told(spark, world, plain):
+    source, admin = world.topic("enrich.in"), world.cluster.topics._admin
+    world.send(plain, [{"id": 0}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 1, run)
+        run.stop.set()
+        assert run.end() is None
+    world.cluster.topics.grow(source, 3)
+    wait_until(lambda: 2 in when_reachable(lambda: world.cluster.topics.end_offsets(source)), what="the partition")
+    producer = new_producer(world.cluster.connection)
+    for number in range(1, 11):
+        producer.produce(source, json.dumps({"id": number}).encode(), partition=2)
+    assert producer.flush(GUARD_S) == 0
+    (deleted,) = admin.delete_records([TopicPartition(source, 2, 4)]).values()
+    deleted.result(GUARD_S)
+    error = Run(spark, world, plain).end()
+    assert isinstance(error, WouldLoseData), error
+    assert "deleted 4 events of a new partition" in error.what
+    world.lose_checkpoint(plain)
+    with running(spark, world, plain, From.parse("group")) as run:
+        until(world, plain, 7, run)
+    assert world.ids(plain) == Counter([0, *range(5, 11)])
+
+
 def test_a_stage_has_no_more_slots_than_it_is_given(spark, world):
     stage = world.stage("enrich", [], profile="realtime", slots=1)
     world.send(stage, [{"id": number} for number in range(20)])
@@ -456,6 +480,24 @@ def test_where_to_begin_may_be_said_again_if_the_first_start_came_no_further(spa
         assert isinstance(Run(spark, world, plain, From.parse("latest")).end(), ConfigError)
     with running(spark, world, plain, From.parse("earliest")) as run:
         until(world, plain, 1, run)
+
+
+def test_the_place_where_a_first_start_would_have_begun_is_one_of_this_topic(spark, world, plain, monkeypatch):
+    world.send(plain, [{"id": number} for number in range(10)])
+
+    def refused(*_):
+        raise ConfigError("this user has not the rights")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slots, "take_over", refused)
+        assert isinstance(Run(spark, world, plain, From.parse("latest")).end(), ConfigError)
+    world.cluster.make_again(world.topic("enrich.in"), partitions=2)
+    world.send(plain, [{"id": number} for number in range(20)])
+    error = Run(spark, world, plain).end()
+    assert isinstance(error, WouldLoseData), error
+    assert "recreated" in error.what
+    with running(spark, world, plain, From.parse("earliest")) as run:
+        until(world, plain, 20, run)
 
 
 def test_a_stop_before_spark_knows_of_the_slots_ends_them(spark, world, plain, monkeypatch, caplog):
