@@ -171,8 +171,8 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
         if source.topic_id() != topic_id:
             raise Retryable("the topic was deleted and recreated while it was read", where=f"topic {table.topic}")
         notes = {TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs), **complete_note(asked)}
-        # A store that the snapshot comes from may have forgotten deleted keys already.
-        forgotten = None if head_start is None or table.spec.history_ms else head_start.manifest.positions
+        # A store that the snapshot comes from may have had no history, and have forgotten deleted keys already.
+        forgotten = None if head_start is None else head_start.manifest.positions
         load.finish(ends, floors, asked.wall_ms, notes, forgotten)
     return Loaded(asked, ends)
 

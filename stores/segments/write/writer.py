@@ -239,9 +239,10 @@ class SegmentsWriter:
         with self._lock:
             state = self._manifest.tables[name]
         names = [segment.written.name for segment in due]
-        # Above another segment a tombstone hides what is below it.
+        # Above another segment a tombstone hides what is below it. With a history a pin may ask for it.
         is_whole = bool(state.segments) and names[0] == state.segments[0].name
-        merged = self._written(name, due, state.floors, state.buried if is_whole else {})
+        may_bury = is_whole and not self._specs[name].history_ms
+        merged = self._written(name, due, state.floors, state.buried if may_bury else {})
         with self._lock:
             table = self._manifest.tables[name]
             now = [one.name for one in table.segments]

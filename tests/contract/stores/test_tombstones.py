@@ -3,13 +3,14 @@ it grow for ever."""
 
 from contextlib import ExitStack, closing
 
+import pyarrow as pa
 import pytest
 
 from stores.protocol import KeyKind, TableUpdate
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.layout import QUEUE, prefix
-from stores.segments import Tiers
-from stores.table import Status, row_versions
+from stores.segments import Change, SegmentsReader, SegmentsWriter, Tiers
+from stores.table import Seq, Status, row_versions
 from tests.contract.stores.engines import ENGINES
 from tests.contract.stores.segments_engine import SegmentsEngine
 from tests.contract.stores.store_under_test import DAY, StoreUnderTest, table, version
@@ -162,6 +163,21 @@ def test_a_merge_that_leaves_the_oldest_segment_out_keeps_the_tombstone_that_hid
         store.remove_expired()
         goes_on(store, 2)
         assert statuses(store, "gone") == [Status.DELETED]
+
+
+def test_a_merge_in_a_table_with_history_keeps_tombstones_below_those_that_a_snapshot_lacked():
+    with fast_directory() as directory:
+        clock, specs = ManualClock(), {"t": table(history_ms=1_000)}
+        writer = SegmentsWriter(directory, specs, Seq("one", 0, 0), {}, clock, tiers=Tiers(2, 1, 0, 0))
+        for at in range(4):
+            versions = row_versions([version(f"k{at}", at, None)])
+            rows = specs["t"].decoder.decode(versions.column("value")).rows
+            change = Change({0: at + 1}, versions=versions, rows=rows, buried={0: 10})
+            writer.publish(Seq("one", 0, at + 1), {"t": change})
+        assert writer.merge()
+        with closing(SegmentsReader(directory, specs)) as reader:
+            found = reader.snapshot().table("t").lookup(pa.array(["k0"]), [])
+    assert found.status.to_pylist() == [Status.DELETED]
 
 
 @pytest.mark.parametrize("way", ["a publication", "a load"])

@@ -149,14 +149,16 @@ def test_history_survives_as_far_as_the_topic_proves_it(cluster, new_topic, star
         assert floors == {0: floor} if lag else floors[0].offset == 3
 
 
-def test_a_table_without_history_may_lack_what_its_snapshot_had_forgotten(cluster, new_topic, start, location):
+@pytest.mark.parametrize("history_ms", [0, 3_600_000])
+def test_a_table_may_lack_what_its_snapshot_had_forgotten(cluster, new_topic, start, location, history_ms):
     topic = new_topic(**COMPACTED)
     produce_plans(cluster, topic, ann="free", bob="pro")
     first = start(topic)
     first.until_complete()
     first.export(location)
     produce_plans(cluster, topic, ann="max")
-    cold = start(topic, "two", head_starts=HeadStarts(location, "test"))
+    # The first one has no history, whatever this one has.
+    cold = start(topic, "two", history_ms=history_ms, head_starts=HeadStarts(location, "test"))
     cold.until_complete()
     assert (first.buried(), cold.buried()) == ({}, {0: 2})
 
