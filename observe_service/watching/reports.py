@@ -68,11 +68,12 @@ class Reports:
             except EnrichError as error:
                 self._failed(error)
                 return []
+        found: list[Said] = []
         try:
-            return self._polled(patience_s)
+            self._poll(patience_s, found)
         except EnrichError as error:
             self._failed(error)
-            return []
+        return found  # also what came before an error: it is not read again
 
     def at_ends(self, at_ms: int, ends: Mapping[int, int]) -> None:
         """`ends`: of the topic's partitions, as they were then or later. What is read up to there is all until then."""
@@ -93,13 +94,12 @@ class Reports:
             self._consumer.close()
             self._consumer = None
 
-    def _polled(self, patience_s: float) -> Sequence[Said]:
+    def _poll(self, patience_s: float, found: list[Said]) -> None:
         if self._consumer is None:
-            return []
+            return
         self._look_for_more()
         with kafka_errors(f"topic {self._topic}"):
             messages = self._consumer.consume(_BATCH, patience_s)
-        found: list[Said] = []
         for message in messages:
             error, partition, offset = message.error(), message.partition(), message.offset()
             if error is not None:
@@ -119,7 +119,6 @@ class Reports:
                 found.append(said)
         if messages:
             self._well()
-        return found
 
     def _said(self, message: Message) -> Said | None:
         value = message.value()
