@@ -95,6 +95,8 @@ class Watch:
         self._lock = threading.Lock()
         """Over the board: the webhook's thread says what is sent."""
         self._write_alarm: Callable[[Alarm], None] = lambda _: None
+        self._began_ms = 0
+        """When it began to listen to nodes."""
         self._listens_ms = 0
         """Since when nodes can be heard. What they said before is no sign that they speak now."""
         self._probed: int | None = None
@@ -128,7 +130,7 @@ class Watch:
 
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         self._write_alarm = write_alarm
-        self._listens_ms = self.observer.clock.now_ms()
+        self._began_ms = self._listens_ms = self.observer.clock.now_ms()
         oldest = minute_of(self._listens_ms) - 60
         self._take(written.verdicts(oldest))
         with self._lock:
@@ -188,12 +190,12 @@ class Watch:
 
     def _probe(self) -> None:
         """Whoever has been silent in a minute, and has not answered either, is down."""
-        minute = minute_of(self.observer.clock.now_ms()) - 1
+        minute = minute_of(self.observer.health.log_ms) - 1  # what nodes said later may not be read yet
         if minute == self._probed or self.observer.health.trouble:
             return
         self._probed = minute
         began_s = minute * 60.0
-        if self.observer.health.started_s > began_s or self.nodes.answered_since("ingest", began_s) in (True, None):
+        if self._began_ms > began_s * 1000 or self.nodes.answered_since("ingest", began_s) in (True, None):
             return
         with self.observer.lock:
             observation = self.observer.observation
