@@ -42,8 +42,8 @@ class Board:
                 self.on[alarm.key] = alarm
 
     def update(self, causes: Iterable[Cause], now_ms: int, unknown: Collection[str] = ()) -> Sequence[Alarm]:
-        """What is to be said: alarms that are new, and those that are over. `unknown`: how the keys of alarms begin of
-        which nothing is known now; those that are on stay on."""
+        """What is to be said: alarms that are new, and those that are over. `unknown`: the keys of alarms of
+        which nothing is known now, or how they begin, up to a space or a slash; those that are on stay on."""
         self.actions = [action for action in self.actions if action.until_ms > now_ms]
         is_announced = any(action.from_ms <= now_ms for action in self.actions)
         there = {cause.key: cause for cause in causes}
@@ -57,7 +57,7 @@ class Board:
             elif known.is_quiet and not is_quiet:  # the action is over, and the cause is still there
                 self.on[key] = replace(known, is_quiet=False)
                 said.append(self.on[key])
-        for key in [key for key in self.on if key not in there and not key.startswith(tuple(unknown))]:
+        for key in [key for key in self.on if key not in there and not _is_of(key, unknown)]:
             over = replace(self.on.pop(key), over_ms=now_ms, is_sent=False)
             said += [] if over.is_quiet else [over]
         return said
@@ -66,6 +66,11 @@ class Board:
         known = self.on.get(alarm.key)
         if known is not None and known.since_ms == alarm.since_ms:
             self.on[alarm.key] = replace(known, is_sent=True)
+
+
+def _is_of(key: str, some: Collection[str]) -> bool:
+    """A whole key is no beginning: there is a route `acme`, and one `acme2`."""
+    return key in some or key.startswith(tuple(each for each in some if each.endswith((" ", "/"))))
 
 
 def as_json(alarm: Alarm, pipeline: str) -> Mapping[str, object]:

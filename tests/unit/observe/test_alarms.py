@@ -12,9 +12,12 @@ from enrich.config import load
 from enrich.tally import Node, NodeKind
 from enrich.verdict import State, Up
 from enrich.verdict.summary import Summary
+from enrich.verdict.ways import Hop, Way
 from observe_service import observer as observing
 from observe_service.alarms.board import Alarm
 from observe_service.program import Watch
+from observe_service.verdicts.observation import Observation
+from observe_service.verdicts.standing import Sla
 from observe_service.watching.verdict_log import Written
 
 DOCUMENT = """
@@ -221,3 +224,16 @@ def test_the_end_of_an_alarm_that_nobody_has_heard_of_is_sent_by_the_observer_th
     long_ago = replace(over, key="route/expel old", over_ms=NOW_MS - 90_000_000)
     after.watch.began(Written([], None, [*written, long_ago], []), written.append)
     assert again == []
+
+
+def test_a_silence_is_over_whoever_else_is_silent(watched: Watched) -> None:
+    """Nothing was heard of `acme` yet, and of `acme2` something was."""
+    watched.observer.observation = Observation(
+        [Way((Hop(EXPEL),)), Way((Hop(Node("plays", NodeKind.expel, "acme2")),))], 60_000, Sla(1_000)
+    )
+    key = "silence/expel/acme2"
+    watched.begins(Alarm(key, "silent", NOW_MS - 60_000))
+    watched.at(5)
+    assert watched.says() == []
+    watched.observer.observation.books.heard_ms[Node("plays", NodeKind.expel, "acme2")] = NOW_MS + 5_000
+    assert watched.says() == [(key, True)]
