@@ -158,7 +158,7 @@ class Lots:
 
     def raise_floors(self, now_ms: int, ends: Mapping[Place, int]) -> None:
         """Of each place: below it all is placed, and nothing is open. It is remembered by this number alone. `ends`:
-        of the topics, as far as they are known."""
+        up to where all could be told of by now, as far as that is known."""
         for entry, placed in self.placed.items():
             placed.raise_floors(self._opened(entry), now_ms, ends)
 

@@ -235,11 +235,22 @@ class Observation:
         minute = (self._next_minute or minute_of(log_ms)) - 1
         is_open = [lot.key.minute for lot in self.lots.open.values() if lot.key.late is None]
         if self._ends:
-            self.lots.raise_floors(log_ms, self._ends)
+            self.lots.raise_floors(log_ms, self._ends | self._read_of_entries())
         followed = joined(standing.remaining for standing in self._standing.values())
         self.books.forget_below(self._floors_of, followed)
         oldest = min([minute, *(each - 1 for each in is_open)])
         return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids}, {**self._made_ms})
+
+    def _read_of_entries(self) -> dict[Place, int]:
+        """Of the topics that ingest writes: up to where all nodes behind it have read. What lies beyond they may still
+        tell of, however long they are stopped."""
+        found: dict[Place, int] = {}
+        for node, followed in self._mentioned_by.items():
+            topics, read = {topic for _, topic in followed}, self.reached.bases(node)
+            for place, end in self._ends.items():
+                if place[0] in topics:
+                    found[place] = min(found.get(place, end), read.get(place, 0))
+        return found
 
     def _floors_of(self, node: Node) -> Mapping[Place, int]:
         """For all whose events come to the node."""

@@ -124,7 +124,11 @@ class Standing:
             for final, each in zip(self.final, at, strict=True):
                 for name, count in _counts(_without(each, unresolved), Origins()).items():
                     final.counts[name] += count
-            self.remaining, self.unknown = unresolved, self.unknown - done
+            unknown, self.unknown = self.unknown, self.unknown - done
+            self.remaining = unresolved
+            if unknown and not self.unknown and not any(final.counts["unknown"] for final in self.final):
+                # Now the nodes have said what became of all.
+                self.state, self.reason = State.SETTLED, None
         return done
 
     def let_go(self, topic: str, books: Books) -> bool:

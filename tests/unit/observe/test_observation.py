@@ -28,6 +28,7 @@ RAW, OUT = "plays.raw", "plays.acme"
 MINUTE, SETTLE_MS = 100, 60_000
 SAID_MS = MINUTE * 60_000 + 30_000
 DUE_MS = (MINUTE + 1) * 60_000 + SETTLE_MS
+SETS = ("came", "went", "dropped", "dead", "waiting")
 FATES = ("went", "dead", "waiting", "lost", "lost later", "elsewhere", "dropped")
 
 
@@ -893,3 +894,70 @@ def test_two_stages_that_read_the_same_topic_are_both_judged() -> None:
     assert (one.state, one.came, one.went, one.total("lost")) == ("settled", 10, 10, 0)
     assert (two.state, two.came, two.went) == ("settled", 10, 1)
     assert lost(two) == of(range(1, 10))
+
+
+def test_what_a_killed_ingest_could_not_say_is_known_from_a_stage_that_comes_back_hours_later() -> None:
+    """Both were killed, and ingest went on soon. The stage had read what ingest had told, and not what it had not."""
+    watched, told, untold, after = Watched(), range(10), range(10, 13), range(13, 20)
+    back = MINUTE + 5
+
+    def passed(offsets: Sequence[int], minute: int) -> list[Report]:
+        some, reads = of(offsets), [Read(RAW, 0, offsets[0], offsets[-1] + 1)]
+        here = Tally(minute=minute, came=some, went=some)
+        return [Report(STAGE, "s", offsets[0], 0, [here, Tally("acme", minute, went=some)], reads)]
+
+    def taken(offsets: Sequence[int], reads: Read) -> Report:
+        return Report(EXPEL, "a", offsets[0], 0, [Tally(came=of(offsets), went=of(offsets))], [reads])
+
+    def minutes(first: int, last: int, raw: int, out: int) -> None:
+        for minute in range(first, last):
+            at_ms = minute * 60_000 + 50_000
+            watched.take([replace(ALIVE, sequence=minute), replace(ALIVE, node=EXPEL, sequence=minute)], at_ms)
+            watched.observation.look(at_ms, {(RAW, 0): raw, (OUT, 0): out}, TOPICS)
+            watched.tick(at_ms)
+            watched.observation.checkpoint(at_ms)
+
+    watched.take([Report(ENTRY, "e", 0, 0, [Tally(minute=MINUTE, came=of(told), went=of(told))])])
+    watched.take([*passed(told, MINUTE), taken(told, Read(OUT, 0, 0, 10))])
+    watched.observation.look(SAID_MS + 1_000, {(RAW, 0): 10, (OUT, 0): 10}, TOPICS)
+    watched.tick(SAID_MS + 2_000)
+    minutes(back, back + 1, 13, 10)
+    assert watched.written[MINUTE].state is State.SETTLED
+    said = Tally(minute=back, came=of(after), went=of(after))
+    watched.take([Report(ENTRY, "again", 0, 0, [said])], back * 60_000 + 51_000)
+    minutes(back + 1, back + 90, 20, 10)
+    reads = Read(OUT, 0, 10, 20)
+    watched.take([*passed([*untold, *after], MINUTE), taken(after, reads)], (back + 90) * 60_000)
+    minutes(back + 90, back + 100, 20, 20)
+    assert sum(verdict.came for verdict in watched.written.values()) == 20
+    assert [text for verdict in watched.written.values() for text in verdict.named("lost")[0]] == ["plays.raw/0/10-12"]
+
+
+def test_a_minute_is_no_longer_unknown_once_the_node_has_said_what_it_could_not() -> None:
+    """The topic of tallies was away for the stage alone, for longer than a hole is waited for."""
+    for is_replaced in (False, True):
+        chain = Chain(["went"] * 5 + ["dropped", "went"])
+        torn = [Read(RAW, 0, 0, 4), Read(RAW, 0, 6, 7)]
+        with_hole, later, whole = list[Report](), list[Report](), of([4, 5])
+        for each in chain.said():
+            if each.node != STAGE:
+                with_hole.append(each)
+                continue
+            tallies = [replace(one, **{n: getattr(one, n) - whole for n in SETS}) for one in each.tallies]
+            with_hole.append(replace(each, tallies=tallies, reads=torn if each.reads else ()))
+            late = [replace(one, **{n: getattr(one, n) & whole for n in SETS}) for one in each.tallies]
+            later.append(replace(each, tallies=late, reads=[Read(RAW, 0, 4, 6)] if each.reads else ()))
+        watched = Watched()
+        watched.take(with_hole)
+        watched.settle(chain)
+        watched.settle(chain, DUE_MS + 200_000)
+        found = watched.settle(chain, DUE_MS + 330_000)
+        assert (found.state, found.up, found.hops[1].unknown) == (State.UNKNOWN, Up.UNKNOWN, 2)
+        if is_replaced:
+            watched = watched.again(DUE_MS + 340_000)
+            watched.take(with_hole)
+        watched.take(later, DUE_MS + 350_000)
+        found = watched.settle(chain, DUE_MS + 351_000)
+        assert [hop.unknown for hop in found.hops] == [0, 0, 0]
+        assert (found.state, found.reason, found.up) == (State.SETTLED, None, Up.UP)
+        assert (found.went, found.total("dropped")) == (6, 1)
