@@ -52,7 +52,9 @@ def encoded(report: Report, most: int = MOST_BYTES) -> Sequence[bytes]:
     whole = _encoded(report)
     if len(whole) <= most:
         return [whole]
-    parts = [_encoded(replace(report, tallies=some, reads=())) for some in _split(report, report.tallies, most)]
+    # Routes are said first: an event that went, and by none that one has heard of, has gone elsewhere.
+    tallies = sorted(report.tallies, key=lambda tally: not tally.route)
+    parts = [_encoded(replace(report, tallies=some, reads=())) for some in _split(report, tallies, most)]
     # What has been read is said last: whoever hears of it has heard all that was reported of it.
     return [*parts, _encoded(replace(report, tallies=()))]
 

@@ -79,6 +79,19 @@ def test_a_set_that_is_too_long_for_a_record_is_divided():
     assert merged([decoded(part) for part in parts]) == merged([report])
 
 
+def test_who_has_heard_the_first_parts_of_a_report_does_not_take_events_for_those_of_no_route():
+    """The observer may look between two of its records."""
+    stage, source = Node("plays", NodeKind.stage, "prepare"), random.Random(7)
+    routes = [Origins.of_offsets("plays.raw", 0, source.sample(range(10**6), 3_000)) for _ in range(2)]
+    both = routes[0] | routes[1]
+    said = [Tally("", 5, came=both, went=both), *(Tally(f"r{n}", 5, went=some) for n, some in enumerate(routes))]
+    parts = [decoded(content) for content in encoded(Report(stage, "r", 1, 2, said), 5_000)]
+    assert len(parts) > 5
+    for count in range(len(parts) + 1):
+        heard = merged(parts[:count])
+        assert not heard.of(stage).went - heard.of(stage, "r0").went - heard.of(stage, "r1").went
+
+
 def test_a_batch_that_is_told_again_with_other_lags_changes_nothing():
     from enrich.tally.lags import Lags
 
