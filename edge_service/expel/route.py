@@ -151,11 +151,12 @@ class ExpelRoute:
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
         begun = None
         if isinstance(order, KeyOrder):
-            begun = known_in(plan, self._clients.common, topics, order, partitions)
+            begun = known_in(plan, self._clients.common, topics, order, partitions, ids[section.topic])
         self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.expel, self.name)
         tallying = None if self._reporter is None else Tallying(self._reporter)
         uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)
-        sink = LaneSink(loop.loop, section.topic, uncommitted, self._losses.remark, begun, tallying)
+        remark = self._losses.remark
+        sink = LaneSink(loop.loop, section.topic, ids[section.topic], uncommitted, remark, begun, tallying)
         rooms = [room_in([name], topics, self._clients.producer) for name in (section.dlq, *plan.retry_in)]
         letters, producer = Letters(plan.name, rooms[0], self._spill), sized(self._clients.producer, rooms)
 

@@ -43,6 +43,7 @@ class LaneSink:
         self,
         loop: asyncio.AbstractEventLoop,
         route_topic: str,
+        topic_id: str,
         batches: int,
         remark: Callable[[Gap], None],
         begun: Callable[[Collection[PartitionId]], None] | None,
@@ -55,6 +56,7 @@ class LaneSink:
         self.lane: Lane | None = None
         self._loop = loop
         self._topic = route_topic
+        self._topic_id = topic_id
         self._batches = batches
         self._remark = remark
         self._begun = begun
@@ -100,7 +102,8 @@ class LaneSink:
         if self._begun is not None:
             self._begun(partitions)
         for partition in partitions:
-            self._leases[partition] = Lease(partition, None if partition[0] == self._topic else self._topic)
+            route_topic = None if partition[0] == self._topic else self._topic
+            self._leases[partition] = Lease(partition, route_topic, self._topic_id)
 
     def withdraw(self, partitions: Collection[PartitionId], patience_s: float) -> None:
         leases = [lease for partition in partitions if (lease := self._leases.pop(partition, None)) is not None]

@@ -23,23 +23,25 @@ _Events = Mapping[int, list[tuple[bytes, int, int]]]
 
 
 def known_in(
-    plan: ExpelPlan, connection: Connection, topics: Topics, order: KeyOrder, count: int
+    plan: ExpelPlan, connection: Connection, topics: Topics, order: KeyOrder, count: int, topic_id: str
 ) -> Callable[[Collection[PartitionId]], None]:
     """To be called with the partitions that were assigned, before anything of them is read. `count`: partitions of the
-    route's topic for which its retry topics were made. Raises Retryable."""
+    route's topic for which its retry topics were made. `topic_id`: of the route's topic. Raises Retryable."""
 
     def begin(partitions: Collection[PartitionId]) -> None:
         numbers = [number for topic, number in partitions if topic == plan.section.topic]
         if any(number >= count for number in numbers):
             raise Retryable("the topic has new partitions", where=f"topic {plan.section.topic}", next_step=_BY_ITSELF)
-        waiting = _waiting(plan, connection, topics, numbers) if numbers and plan.retry_in else {}
+        waiting = _waiting(plan, connection, topics, numbers, topic_id) if numbers and plan.retry_in else {}
         for number in numbers:
             order.knows(number, waiting.get(number, Waiting()))
 
     return begin
 
 
-def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, numbers: Sequence[int]) -> Mapping[int, Waiting]:
+def _waiting(
+    plan: ExpelPlan, connection: Connection, topics: Topics, numbers: Sequence[int], topic_id: str
+) -> Mapping[int, Waiting]:
     found: _Events = defaultdict(list)
     copies: dict[int, dict[int, int]] = defaultdict(dict)
     last = len(plan.retry_in) - 1
@@ -50,28 +52,29 @@ def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, numbers: S
         # In this order: an event that is forwarded meanwhile is found in both, and not in neither.
         with closing(new_group_consumer(connection, plan.retrier_group)) as member:
             for pause, topic in enumerate(plan.retry_in):
-                for event in _events(plan, _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)):
+                uncommitted = _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)
+                for event in _events(plan, topic_id, uncommitted):
                     _note(found, event, pause)
                     # Its copies that came back before this one was written are left over.
-                    copies[event.place[1]][event.place[2]] = reached.get(event.place[1], 0)
+                    copies[event.place[1]][event.turn] = reached.get(event.place[1], 0)
         with closing(new_group_consumer(connection, plan.group)) as member:
-            for event in _events(plan, _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers)):
+            uncommitted = _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers)
+            for event in _events(plan, topic_id, uncommitted):
                 _note(found, event, min(max(event.tries - 1, 0), last))  # it counts the pauses that are over
                 latest = copies[event.place[1]]
-                latest[event.place[2]] = max(latest.get(event.place[2], 0), event.offset)
+                latest[event.turn] = max(latest.get(event.turn, 0), event.offset)
     return {number: Waiting(found[number], copies[number]) for number in numbers}
 
 
 def _note(found: _Events, event: Event, pause: int) -> None:
     if event.key is not None:
-        _, number, offset = event.place
-        found[number].append((event.key, offset, pause))
+        found[event.place[1]].append((event.key, event.turn, pause))
 
 
-def _events(plan: ExpelPlan, messages: Iterator[Message]) -> Iterator[Event]:
+def _events(plan: ExpelPlan, topic_id: str, messages: Iterator[Message]) -> Iterator[Event]:
     """Without what other programs wrote there: nobody says of it that it comes back in the partition of its place."""
     for message in messages:
-        lease = Lease((message.topic() or "", message.partition() or 0), plan.section.topic)
+        lease = Lease((message.topic() or "", message.partition() or 0), plan.section.topic, topic_id)
         event = Event(message, lease, 0.0)
         if event.place[:2] == (plan.section.topic, lease.partition[1]):
             yield event

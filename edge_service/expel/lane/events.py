@@ -13,7 +13,7 @@ from enrich.config.sections.edges.expel import HttpFormat
 from enrich.delivery.plan import PartitionId
 from enrich.kafka.identity import EVENT_TIME, ORIGIN, event_time_of, origin_of
 from enrich.kafka.records import headers_of, key_of, value_of
-from enrich.kafka.retries import TIMESTAMP, TRIES, Place, place_of
+from enrich.kafka.retries import TIMESTAMP, TRIES, Place, place_of, topic_id_in
 
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 _LONGEST_ORIGINS = 4096
@@ -25,12 +25,14 @@ _TWO_OFFSETS = 42
 class Lease:
     """A partition, for as long as it is assigned to us."""
 
-    __slots__ = ("is_over", "partition", "route_topic", "under_way")
+    __slots__ = ("is_over", "partition", "route_topic", "topic_id", "under_way")
 
-    def __init__(self, partition: PartitionId, route_topic: str | None = None) -> None:
-        """`route_topic`: the route's topic, if the partition is of the topic of its retries."""
+    def __init__(self, partition: PartitionId, route_topic: str | None = None, topic_id: str = "") -> None:
+        """`route_topic`: the route's topic, if the partition is of the topic of its retries. `topic_id`: the id of the
+        route's topic."""
         self.partition = partition
         self.route_topic = route_topic
+        self.topic_id = topic_id
         self.is_over = False
         """Nothing of it may be begun any more."""
         self.under_way = 0
@@ -59,6 +61,7 @@ class Event:
         "place",
         "since_ms",
         "tries",
+        "turn",
         "value",
     )
 
@@ -71,6 +74,9 @@ class Event:
         """In the topic that it was read from."""
         self.place: Place = (*lease.partition, self.offset)
         """In the route's topic."""
+        self.turn: int = self.offset
+        """Orders the events of a partition of the route's topic. Those of a topic of its name that is gone come first:
+        others have their offsets now."""
         self.key = key_of(message)
         self.value = value_of(message)
         self.since_ms: int = message.timestamp()[1]
@@ -89,7 +95,7 @@ class Event:
     def _take(self, headers: Sequence[tuple[str, bytes | None]]) -> None:
         """Anybody may write into a topic: what is not as it should be is taken for missing."""
         if self.lease.route_topic is not None:
-            self._take_place({name: content for name, content in headers if content is not None})
+            self._take_place({name: content for name, content in headers if content is not None}, topic_id_in(headers))
         for name, content in headers:
             # What is not an origin must not become a part of a request's head.
             if name == ORIGIN and (found := origin_of(content)) is not None:
@@ -98,10 +104,12 @@ class Event:
                 time_ms = event_time_of(content)
                 self.event_time_ms = NO_TIME if time_ms is None else time_ms
 
-    def _take_place(self, headers: Mapping[str, bytes]) -> None:
+    def _take_place(self, headers: Mapping[str, bytes], topic_id: str) -> None:
         place = place_of(headers)
         if place is not None and place[0] == self.lease.route_topic and 0 <= place[1] < 2**31 and 0 <= place[2] < 2**63:
-            self.place, self.origin = place, place[2]
+            self.place, self.origin, self.turn = place, place[2], place[2]
+            if topic_id and topic_id != (self.lease.topic_id or topic_id):
+                self.turn -= int.from_bytes(topic_id.encode()) << 63
         tries, since = headers.get(TRIES, b""), headers.get(TIMESTAMP, b"")
         if _NUMBER.fullmatch(tries):
             self.tries = int(tries)

@@ -81,9 +81,9 @@ class Waiting:
     """What waits of a partition, since before it was ours."""
 
     events: Collection[tuple[bytes, int, int]] = ()
-    """Key, offset in the route's topic, and pause of each."""
+    """Key, turn and pause of each."""
     copies: Mapping[int, int] = field(default_factory=dict)
-    """For an event, by its offset, of which there are several copies: the offset in the topic from which it comes back,
+    """For an event, by its turn, of which there are several copies: the offset in the topic from which it comes back,
     below which a copy is left over. It was read, and moved on again, and that was not committed before a kill."""
 
 
@@ -136,8 +136,8 @@ class KeyOrder:
     def knows(self, partition: int, waiting: Waiting) -> None:
         """To be called before anything of the partition is judged."""
         keys: dict[bytes, _Elsewhere] = {}
-        for key, offset, pause in waiting.events:
-            keys.setdefault(key, _Elsewhere()).put(offset, pause)
+        for key, turn, pause in waiting.events:
+            keys.setdefault(key, _Elsewhere()).put(turn, pause)
         self._copies[partition] = waiting.copies
         self._elsewhere[partition] = keys  # whole, and at once: the route's thread calls this, beside the loop
 
@@ -147,10 +147,10 @@ class KeyOrder:
     def judge(self, event: Event) -> Verdict:
         if event.key is None:
             return Verdict.goes
-        _, partition, offset = event.place
+        partition, turn = event.place[1], event.turn
         name = partition, event.key
         elsewhere = self._elsewhere.get(partition, {}).get(event.key)
-        if self._is_left_over(event, partition, offset):
+        if self._is_left_over(event, partition, turn):
             return Verdict.known
         if name in self._behind:
             if name in self._in_batch and not elsewhere:
@@ -158,18 +158,18 @@ class KeyOrder:
             self._behind[name].append(event)
             return Verdict.behind
         if elsewhere:
-            if event.is_first_read and offset in elsewhere:
+            if event.is_first_read and turn in elsewhere:
                 return Verdict.known
-            if elsewhere.first < offset:
+            if elsewhere.first < turn:
                 return Verdict.diverted
         self._behind[name] = deque()
         self._in_batch.add(name)
         return Verdict.goes
 
-    def _is_left_over(self, event: Event, partition: int, offset: int) -> bool:
+    def _is_left_over(self, event: Event, partition: int, turn: int) -> bool:
         if event.is_first_read or event.lease.partition[1] != partition:
             return False
-        return event.offset < self._copies.get(partition, {}).get(offset, 0)
+        return event.offset < self._copies.get(partition, {}).get(turn, 0)
 
     def finished(self, events: Sequence[Event]) -> Sequence[Event]:
         freed: list[Event] = []
@@ -182,29 +182,29 @@ class KeyOrder:
 
     def moves(self, event: Event, pause: int) -> None:
         if event.key is not None:
-            _, partition, offset = event.place
-            self._elsewhere.setdefault(partition, {}).setdefault(event.key, _Elsewhere()).put(offset, pause)
+            partition, turn = event.place[1], event.turn
+            self._elsewhere.setdefault(partition, {}).setdefault(event.key, _Elsewhere()).put(turn, pause)
 
     def settled(self, event: Event) -> None:
         if event.key is None:
             return
-        _, partition, offset = event.place
+        partition, turn = event.place[1], event.turn
         keys = self._elsewhere.get(partition, {})
         elsewhere = keys.get(event.key)
         if elsewhere is not None:
-            elsewhere.remove(offset)
+            elsewhere.remove(turn)
             if not elsewhere:
                 del keys[event.key]
 
     def pause_of(self, event: Event) -> int:
-        _, partition, offset = event.place
+        partition, turn = event.place[1], event.turn
         elsewhere = self._elsewhere.get(partition, {}).get(event.key or b"")
-        return elsewhere.pause_before(offset) if elsewhere else 0
+        return elsewhere.pause_before(turn) if elsewhere else 0
 
     def has_to_wait(self, event: Event) -> bool:
-        _, partition, offset = event.place
+        partition, turn = event.place[1], event.turn
         elsewhere = self._elsewhere.get(partition, {}).get(event.key) if event.key is not None else None
-        return elsewhere is not None and bool(elsewhere) and elsewhere.first < offset
+        return elsewhere is not None and bool(elsewhere) and elsewhere.first < turn
 
     def forget(self, partition: int) -> None:
         self._elsewhere.pop(partition, None)

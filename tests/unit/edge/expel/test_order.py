@@ -61,6 +61,22 @@ def test_what_is_read_again_after_a_kill_and_waits_for_its_retry_already_is_not_
     assert order.judge(come_back(3, at=7)) is Verdict.goes
 
 
+def test_an_event_of_a_topic_that_was_made_again_is_no_copy_of_one_that_waits_since_before():
+    def old(offset: int, topic_id: str) -> Event:
+        headers: list[tuple[str, str | bytes | None]] = [*retry_headers(("events", 0, offset), 1, 1, topic_id)]
+        message = Message(topic="out", partition=0, offset=9, key=b"k", value=b"1", timestamp=(1, 1), headers=headers)
+        return Event(message, Lease(("out", 0), "events", "now"), 0.0)
+
+    gone, present = old(3, "gone"), old(3, "now")
+    assert gone.place == present.place
+    order = KeyOrder()
+    order.knows(0, Waiting([(b"k", gone.turn, 0)], {gone.turn: 20}))
+    assert order.judge(first_read(3)) is Verdict.diverted
+    assert order.judge(present) is Verdict.diverted
+    assert order.judge(gone) is Verdict.known
+    assert len({old(3, one).turn for one in ("gone", "before", "", "now")}) == 3
+
+
 def test_an_event_before_those_that_wait_does_not_wait_for_them():
     order = KeyOrder()
     order.knows(0, Waiting([(b"k", 5, 0)]))
