@@ -43,6 +43,8 @@ class Letter:
     """The key or the headers did not fit either."""
     is_masked: bool = False
     """Its key and value are not those of its record."""
+    dlq_partition: int = 0
+    """Where it stands. A DLQ may have got more partitions since: only there a tombstone of its key removes it."""
 
     @property
     def place(self) -> tuple[str, int, int] | None:
@@ -90,6 +92,7 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
             int(fields.get(REPLAYS, b"0")),
             not {"enrich.key_length", "enrich.headers_left_out"}.isdisjoint(fields),
             "enrich.masked" in fields,
+            message.partition() or 0,
         )
     except (KeyError, ValueError):
         return None

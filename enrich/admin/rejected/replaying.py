@@ -143,12 +143,13 @@ class Replay:
 
     def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:
         producer.produce_one(way.topic, letter.key, letter.value, headers=way.headers, partition=way.partition)
-        producer.produce_one(self._dlq, letter.name.encode(), None)
+        producer.produce_one(self._dlq, letter.name.encode(), None, partition=letter.dlq_partition)
 
 
-def purge(cluster: Cluster, dlq: str, names: Sequence[str]) -> None:
-    """Removes exactly these letters in one transaction. The brokers free their bytes at the next compaction."""
+def purge(cluster: Cluster, dlq: str, places: Sequence[tuple[str, int]]) -> None:
+    """Removes exactly these letters in one transaction. The brokers free their bytes at the next compaction. `places`:
+    the name of each, and its partition of the DLQ."""
     identity = f"enrich.dlq.{dlq}"
     with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
-        keys = [name.encode() for name in names]
-        producer.produce(dlq, keys, [None] * len(keys))
+        for name, partition in places:
+            producer.produce_one(dlq, name.encode(), None, partition=partition)

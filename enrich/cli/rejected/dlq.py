@@ -147,10 +147,10 @@ def purge(
     from enrich.admin.rejected.replaying import purge as purge_letters
 
     started = _start(config, deadline)
-    by_dlq: dict[str, list[str]] = {}
+    by_dlq: dict[str, list[tuple[str, int]]] = {}
     for letter in _letters(started, dlq, _chosen(names, reason, stage, every)):
         listed = by_dlq.setdefault(letter.dlq, [])
-        listed.append(letter.name)
+        listed.append((letter.name, letter.dlq_partition))
         if json:
             print_json({"purged": yes, **_as_fields(letter)})
         elif len(listed) <= _SHOWN:

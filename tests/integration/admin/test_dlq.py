@@ -142,6 +142,20 @@ def test_only_what_was_chosen_is_purged_and_only_when_asked(config, cluster, top
     assert set(listed(config)) == {f"{events}/0/{offset}" for offset in range(5)}
 
 
+def test_letters_go_back_once_and_can_be_purged_although_their_dlq_has_got_more_partitions(
+    config, cluster, topics, bury
+):
+    events, _, dlq = topics
+    bury(*(Origin(events, 0, offset, b"k", b"%d" % offset) for offset in range(20)), reason="a")
+    bury(*(Origin(events, 0, offset, b"k", b"%d" % offset) for offset in range(20, 40)), reason="b")
+    cluster.topics.grow(dlq, 7)
+    for _ in range(2):
+        assert enrich("dlq", "replay", "--reason", "a", "-c", config).returncode == 0
+    assert cluster.ids(events) == dict.fromkeys(range(20), 1)
+    assert enrich("dlq", "purge", "--reason", "b", "--yes", "-c", config).returncode == 0
+    assert listed(config) == {}
+
+
 def _has_begun(cluster, topic, before, process):
     return sum(cluster.topics.written_offsets(topic).values()) > before or process.poll() is not None
 
