@@ -131,5 +131,7 @@ class Assigning:
                 self._work.sink.remark(gap)
             partition.alive_ms = now_ms
         # Above the end: the topic was recreated, and the sink goes on with what is in it now.
+        if partition.position > bounds.high:
+            partition.done = ()
         if not bounds.low <= partition.position <= bounds.high:
-            partition.position, partition.epoch, partition.done = bounds.low, -1, ()
+            partition.position, partition.epoch = bounds.low, -1

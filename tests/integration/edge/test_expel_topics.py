@@ -82,6 +82,25 @@ def test_the_dead_letters_of_a_topic_that_is_made_again_stand_beside_those_of_th
         assert "enrich.topic_id" not in headers
 
 
+def test_events_of_a_topic_that_is_made_again_are_no_copies_of_those_that_wait_since_before(cluster: Cluster) -> None:
+    """They have the same keys and offsets: they go behind them, and are delivered."""
+    section = {"batch": {"events": 1}, "local": {"tries": 1}, "order": "key"}
+    world = ExpelWorld(cluster, pauses=("1s",), section=section, partitions=1)
+    world.make()
+    with Endpoint(lambda _: 503) as endpoint:
+        world.url = endpoint.url()
+        world.produce([0, 1], key=lambda _: b"one key")
+        with expelling(world):
+            wait_until(lambda: world.waiting() == Counter([0, 1]), what="the events that wait")
+            world.wait_until_all_is_committed()
+        cluster.make_again(world.topic(), partitions=1)
+        world.produce([10, 11], key=lambda _: b"one key")
+        endpoint.decide = lambda _: 200
+        with expelling(world), running(world):
+            endpoint.wait_for([0, 1, 10, 11])
+        assert [one for request in endpoint.got if request.status == 200 for one in request.ids] == [0, 1, 10, 11]
+
+
 @pytest.mark.parametrize("order", variants("none", "key"))
 def test_partitions_that_come_later_are_delivered_too(world: ExpelWorld, order: str) -> None:
     sick = True
@@ -172,3 +191,22 @@ def test_events_that_are_removed_while_the_route_waits_are_named_once_and_those_
             assert min(missing) > 10 and missing == {*range(min(missing), kept)}
             assert running.status().details["warnings"] == [f"events may be lost: {what}"]
             assert running.count("gaps") == 1
+
+
+def test_what_was_delivered_beyond_a_slow_event_is_not_repeated_although_the_brokers_have_removed_that_event(
+    cluster: Cluster,
+) -> None:
+    section = {"batch": {"events": 1}, "local": {"tries": 20, "first": "1s", "longest": "30s", "budget": "5m"}}
+    world = ExpelWorld(cluster, section=section, partitions=1)
+    world.make()
+    with Endpoint(lambda ids: 503 if 0 in ids else 200) as endpoint:
+        world.url = endpoint.url()
+        world.produce(range(10))
+        with expelling(world):
+            endpoint.wait_for(range(1, 10))
+        assert world.committed() == {0: 0}
+        delete_records(cluster.connection, world.topic(), {0: 5})
+        world.produce(range(10, 20))
+        with expelling(world):
+            world.wait_until_all_is_committed()
+        assert endpoint.delivered == Counter(range(1, 20))
