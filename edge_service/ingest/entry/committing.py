@@ -104,9 +104,10 @@ class Writer:
     def has_room(self, count: int) -> bool:
         return len(self._producer) + count <= _MOST_QUEUED
 
-    def write(self, topic: str, events: Events, written: Written, reports: Sequence[Report] = ()) -> None:
-        """Calls `written.when_done` once all are acknowledged, or have failed. `reports`: of each event the delivery
-        report, which tells `written`; without them `written` alone is told."""
+    def write(self, topic: str, events: Events, written: Written, came_ms: int, reports: Sequence[Report] = ()) -> None:
+        """Calls `written.when_done` once all are acknowledged, or have failed. `came_ms`: the time of their records,
+        unless the topic has the brokers' instead. `reports`: of each event the delivery report, which tells `written`;
+        without them `written` alone is told."""
         produce = self._producer.produce
         report: Report = written.delivered
         for index, (value, key, time_ms) in enumerate(zip(events.values, events.keys, events.times_ms, strict=True)):
@@ -115,7 +116,7 @@ class Writer:
                 report = reports[index]
             own = report if written.origins is None else written.delivered_as(index, report)
             try:
-                produce(topic, value, key, headers=headers, on_delivery=own)
+                produce(topic, value, key, headers=headers, timestamp=came_ms, on_delivery=own)
             except (KafkaException, BufferError) as error:
                 self._refuse(written, error, topic)
         self._start_polling()

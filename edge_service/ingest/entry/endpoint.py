@@ -221,7 +221,7 @@ class IngestEndpoint:
         wants_origins = b"return=representation" in request.headers.get(b"prefer", b"")
         whole = Written(len(events.values), written, with_origins=wants_origins)
         reports = () if tallying is None else tallying.reports_of(good.times_ms, came_ms, whole)
-        self._writer.write(self.plan.topic, good, whole, reports)
+        self._writer.write(self.plan.topic, good, whole, came_ms, reports)
         if self.plan.dlq is not None and letters:
             self._writer.write_letters(self.plan.dlq, letters, whole)
 

@@ -1,15 +1,16 @@
 """What an entry says of the events that it has acknowledged: their places, by the minute in which they happened.
 
-This is where minutes are assigned. An event without an event time happened when it came. On the event loop as little as
-possible is done for each event: a place that follows the last one makes a range longer, and times are kept as they
-came, request by request. What follows from them is worked out by another thread, once a second.
+This is where minutes are assigned. An event without an event time happened when its record says: whoever reads it knows
+no other time of it. On the event loop as little as possible is done for each event: a place that follows the last one
+makes a range longer, and times are kept as they came, request by request. What follows from them is worked out by
+another thread, once a second.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
 from edge_service.ingest.entry.committing import Report, Written
 from enrich.tally import Lags, Origins, Tally, minute_of
@@ -68,21 +69,23 @@ class Tallying:
         arrival = minute_of(came_ms)
         if len(times_ms) == 1:
             (one,) = times_ms
-            return [self._report_of(arrival if one is None else minute_of(one), arrival, written)]
+            return [self._report_of(None if one is None else minute_of(one), arrival, written)]
         known = [time_ms for time_ms in times_ms if time_ms is not None]
-        first, last = (minute_of(min(known)), minute_of(max(known))) if known else (arrival, arrival)
-        if first == last and (len(known) == len(times_ms) or first == arrival):
+        first, last = (minute_of(min(known)), minute_of(max(known))) if known else (None, None)
+        if first == last and len(known) in (0, len(times_ms)):
             return [self._report_of(first, arrival, written)] * len(times_ms)
-        minutes = [arrival if time_ms is None else minute_of(time_ms) for time_ms in times_ms]
+        minutes = [None if time_ms is None else minute_of(time_ms) for time_ms in times_ms]
         by_minute = {minute: self._report_of(minute, arrival, written) for minute in set(minutes)}
         return [by_minute[minute] for minute in minutes]
 
-    def _report_of(self, minute: int, arrival: int, written: Written) -> Report:
+    def _report_of(self, minute: int | None, arrival: int, written: Written) -> Report:
+        """`minute`: None if only the record knows it."""
         delivered = written.delivered
 
         def reported(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                places = self._told.places.get(minute) or self._places(minute, arrival)
+                happened = _minute_of(message, arrival) if minute is None else minute
+                places = self._told.places.get(happened) or self._places(happened, arrival)
                 if message.offset() == places.following and message.partition() == places.partition:
                     places.following += 1
                 else:
@@ -110,6 +113,12 @@ class Tallying:
 
     def report(self, told: Told) -> None:
         self._reporter.report(tallies_of(self._topic, told))
+
+
+def _minute_of(message: Message, arrival: int) -> int:
+    """By the record's timestamp, which is the brokers' if the topic wants that."""
+    kind, time_ms = message.timestamp()
+    return arrival if kind == TIMESTAMP_NOT_AVAILABLE else minute_of(time_ms)
 
 
 def tallies_of(topic: str, told: Told) -> Sequence[Tally]:

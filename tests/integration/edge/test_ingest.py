@@ -4,11 +4,14 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 import uvloop
 
+from edge_service.ingest.entry import endpoint
 from edge_service.ingest.entry.committing import Writer
 from edge_service.ingest.entry.endpoint import EndpointPlan, IngestEndpoint
 from edge_service.ingest.wire.connection import MOST_HEAD_BYTES
@@ -128,6 +131,15 @@ def test_what_is_acknowledged_is_in_the_topic_with_its_bytes_key_and_event_time(
         assert message.value().decode() == sent
         assert message.key() == row["user"].encode()
         assert dict(message.headers()) == {EVENT_TIME: str(row["ts"]).encode()}
+
+
+def test_the_time_of_a_record_is_when_its_event_came(cluster, topic, monkeypatch):
+    """What ingest says of an event without a time, and what its record says, is of the same minute."""
+    came_ms = time.time_ns() // 10**6 - 5_000
+    monkeypatch.setattr(endpoint, "time", SimpleNamespace(time_ns=lambda: came_ms * 10**6))
+    with Served(plan_of(topic, event_time=None), cluster.connection) as served:
+        assert served.post(event("u"))[0] == 200
+    assert [message.timestamp()[1] for message in cluster.messages(topic)] == [came_ms]
 
 
 def test_a_producer_that_can_do_nothing_any_more_is_replaced(served, cluster, topic):

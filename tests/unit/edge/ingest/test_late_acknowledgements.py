@@ -1,14 +1,13 @@
 """Brokers acknowledge a request after its sender was told that nobody knows: with its key it is not written again."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, Message
 
 from edge_service.ingest.entry.committing import Writer, Written
 from edge_service.ingest.entry.endpoint import EndpointPlan, IngestEndpoint
-from edge_service.ingest.reading.events import Events
 from edge_service.ingest.wire.connection import Answer, Request
 from tests.support.edge.lanes import run_jumping
 
@@ -24,8 +23,8 @@ class Late:
     def has_room(self, count: int) -> bool:  # noqa: ARG002 - the writer's
         return True
 
-    def write(self, topic: str, events: Events, written: Written, reports: Sequence[Any] = ()) -> None:  # noqa: ARG002
-        self.written.append(written)
+    def write(self, *given: Any) -> None:
+        self.written.extend(each for each in given if isinstance(each, Written))
 
     def say(self, number: int, error: int | None = None) -> None:
         """Of the request with this number."""

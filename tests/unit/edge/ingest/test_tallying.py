@@ -1,7 +1,7 @@
 """What ingest says of the events that it has acknowledged, by hand: places and minutes."""
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, Message
 
 from edge_service.ingest.entry import tallying
 from edge_service.ingest.entry.committing import Written
@@ -56,6 +56,16 @@ def test_an_event_belongs_to_the_minute_in_which_it_happened_or_else_came(noted)
     assert found[minute_of(late)].lag.came == Histogram.of([5 * MINUTE_MS] * 5)
     assert found[minute_of(late)].lag.went == Histogram.of([5 * MINUTE_MS + 7] * 5)
     assert found[minute_of(AT_MS)].lag.took == Histogram.of([7] * 4)
+
+
+@pytest.mark.parametrize("times_ms", [[None], [None, None], [AT_MS - MINUTE_MS, None]])
+def test_an_event_without_a_time_belongs_to_the_minute_of_its_record(noted, times_ms):
+    """It came just before the minute began. An audit, and who reads the topic, know nothing else of it."""
+    written = Written(len(times_ms), lambda _: None, with_origins=False)
+    for offset, report in enumerate(noted.reports_of(times_ms, AT_MS - 1, written)):
+        report(None, Message(topic="plays", partition=0, offset=offset, timestamp=(TIMESTAMP_CREATE_TIME, AT_MS + 1)))
+    without = [offset for offset, time_ms in enumerate(times_ms) if time_ms is None]
+    assert said(noted)[minute_of(AT_MS)].went == origins((0, without[0], without[-1]))
 
 
 def test_what_was_not_written_has_no_place(noted):
