@@ -252,7 +252,9 @@ class SegmentsWriter:
             place = now.index(names[0])
             segments = (*table.segments[:place], merged, *table.segments[place + len(names) :])
             tables = {**self._manifest.tables, name: replace(table, segments=segments)}
-            self._show(replace(self._manifest, tables=tables))
+            with self._all_or_nothing():
+                self._new.append(merged.name)
+                self._show(replace(self._manifest, tables=tables))
             return True
 
     def _abandon_build_of(self, name: str) -> None:

@@ -198,6 +198,21 @@ def test_a_base_that_cannot_be_shown_leaves_no_file_and_one_that_is_shown_only_t
     assert store.plans("users", "k") == ["b"]
 
 
+def test_a_merge_that_cannot_be_shown_leaves_no_file_however_often_it_is_tried(store, monkeypatch):
+    writer = store.writer(MERGE_ALWAYS)
+    store.publish(writer, "users", version("a", 0, A))
+    store.publish(writer, "users", version("a", 1, B))
+    before = store.files()
+    with monkeypatch.context() as broken:
+        broken.setattr(writer._file, "write", fails_with(Retryable("the disk is full")))
+        for _ in range(3):
+            with pytest.raises(Retryable):
+                writer.merge()
+    assert store.files() == before
+    assert writer.merge()
+    assert store.plans("users", "a") == ["b"]
+
+
 def fails_with(error):
     def fail(*_):
         raise error
