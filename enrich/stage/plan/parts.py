@@ -136,7 +136,9 @@ def stage_parts(
                 if forwards and takes_tombstones(route)
             }
             keyed_by = next((ways.specs[index].name for index in on if ways.specs[index].compacted), None)
-            parts.append(TakeTombstones([route.name for route in stage.routes], on, taking.record, keyed_by))
+            most_bytes = {index: min(ways.specs[index].most_bytes.values()) for index in on}
+            names = [route.name for route in stage.routes]
+            parts.append(TakeTombstones(names, on, taking.record, most_bytes, keyed_by))
     parts.append(ReportLags())
     reasons = {**fields.reasons, **asked.reasons, **({} if ways is None else ways.reasons)}
     return StageParts(parts, spec, ways, list(reasons.values()))

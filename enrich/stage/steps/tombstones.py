@@ -1,7 +1,7 @@
 """Records without a value: they go on as such, or are dropped, where they would else be dead letters."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.stage.steps.keyed import NO_KEY
+from enrich.stage.steps.leaving.routes import TOO_LARGE
 from enrich.stage.steps.step import Columns, Work
-from enrich.stage.task.columns import KEY, PROBLEM, PROBLEM_ROUTE, RECORDS, ROUTE_REPORT, ROUTED, USABLE, VALUE
+from enrich.stage.task.columns import (
+    BESIDE,
+    KEY,
+    PROBLEM,
+    PROBLEM_ROUTE,
+    RECORDS,
+    ROUTE_REPORT,
+    ROUTED,
+    USABLE,
+    VALUE,
+)
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.pin import Pin
 
@@ -24,17 +35,20 @@ class TakeTombstones:
     """By the number of each route that takes them: all of its topics, since a row may have gone to any of them. Empty:
     they are dropped."""
     record: pa.StructType
+    most_bytes: Mapping[int, int]
+    """The largest record that all topics of each of these routes take."""
     keyed_by: str | None = None
     """The first of these routes with a topic that takes no record without a key."""
 
     @property
     def needs(self) -> Collection[str]:
-        keys = [] if self.keyed_by is None else [KEY, PROBLEM, PROBLEM_ROUTE]
-        return [VALUE, USABLE, RECORDS, ROUTED, ROUTE_REPORT, *keys]
+        problems = [BESIDE, PROBLEM, PROBLEM_ROUTE] if self.topics else []
+        keys = [] if self.keyed_by is None else [KEY]
+        return [VALUE, USABLE, RECORDS, ROUTED, ROUTE_REPORT, *problems, *keys]
 
     @property
     def makes(self) -> Mapping[str, pa.DataType]:
-        problems = {} if self.keyed_by is None else {PROBLEM: pa.string(), PROBLEM_ROUTE: pa.string()}
+        problems = {PROBLEM: pa.string(), PROBLEM_ROUTE: pa.string()} if self.topics else {}
         made = {USABLE: pa.bool_(), RECORDS: pa.list_(self.record), ROUTED: pa.int8(), ROUTE_REPORT: pa.string()}
         return made | problems
 
@@ -52,21 +66,27 @@ class TakeTombstones:
         }
         if not self.topics:
             return made
-        if self.keyed_by is not None:
-            keyless = pc.and_(are_some, columns[KEY].is_null())
-            made |= self._kept_back(columns, keyless, made[ROUTED])
-            are_some = pc.and_not(are_some, keyless)
+        made |= {name: columns[name] for name in (PROBLEM, PROBLEM_ROUTE)}
+        for which, reason, route in self._kept_back(columns):
+            own = pc.and_(are_some, which)
+            are_some = pc.and_not(are_some, which)
+            for name, instead in {
+                ROUTED: pa.scalar(Fate.DLQ, pa.int8()),
+                PROBLEM: reason,
+                PROBLEM_ROUTE: route,
+            }.items():
+                made[name] = pc.if_else(own, instead, made[name])
         return made | {
             RECORDS: self._records(columns[RECORDS], are_some),
             ROUTE_REPORT: self._report(columns, are_some),
         }
 
-    def _kept_back(self, columns: Columns, keyless: pa.BooleanArray, routed: pa.Int8Array) -> Columns:
-        return {
-            ROUTED: pc.if_else(keyless, pa.scalar(Fate.DLQ, pa.int8()), routed),
-            PROBLEM: pc.if_else(keyless, NO_KEY, columns[PROBLEM]),
-            PROBLEM_ROUTE: pc.if_else(keyless, self.keyed_by, columns[PROBLEM_ROUTE]),
-        }
+    def _kept_back(self, columns: Columns) -> Iterator[tuple[pa.BooleanArray, str, str]]:
+        """The events that brokers would refuse as tombstones, at each repetition; why, and for which route."""
+        if self.keyed_by is not None:
+            yield columns[KEY].is_null(), NO_KEY, self.keyed_by
+        tightest = min(self.most_bytes, key=self.most_bytes.__getitem__)
+        yield pc.greater(columns[BESIDE], self.most_bytes[tightest]), TOO_LARGE, self.routes[tightest]
 
     def _records(self, records: pa.ListArray, are_some: pa.BooleanArray) -> pa.ListArray:
         """Tombstones have made none so far: all of them get the same."""

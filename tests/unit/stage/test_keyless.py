@@ -8,7 +8,7 @@ from enrich.stage.compute.kinds import TEXT
 from enrich.stage.compute.nodes import Field
 from enrich.stage.steps.keyed import NO_KEY, RequireKeys
 from enrich.stage.steps.leaving.routes import KEY as KEY_OF_ROUTE
-from enrich.stage.steps.leaving.routes import SELECTED, TOPIC, Computed, RouteSpec, TakeRoutes
+from enrich.stage.steps.leaving.routes import SELECTED, TOO_LARGE, TOPIC, Computed, RouteSpec, TakeRoutes
 from enrich.stage.steps.step import Operator
 from enrich.stage.steps.tombstones import TakeTombstones
 from enrich.stage.task.columns import (
@@ -95,7 +95,7 @@ def test_a_tombstone_without_a_key_goes_on_unless_one_of_its_topics_is_compacted
         computed=Computed(None, {SELECTED: text("id"), TOPIC: text("where")}, None),
     )
     taking = TakeRoutes([to], Fate.DROP, has_lookups=False)
-    tombstones = TakeTombstones(["to"], {0: to.topics}, taking.record, "to" if is_compacted else None)
+    tombstones = TakeTombstones(["to"], {0: to.topics}, taking.record, {0: 1_000}, "to" if is_compacted else None)
     usable, where = pa.array([True, False, False]), pa.array(["plain", None, None])
     values = pa.array([b"{}", None, None])
     made = taken([taking, tombstones], [b"a", None, b"c"], **{USABLE: usable, VALUE: values, "where": where})
@@ -106,6 +106,20 @@ def test_a_tombstone_without_a_key_goes_on_unless_one_of_its_topics_is_compacted
     second = Fate.DLQ if is_compacted else Fate.FORWARD
     assert made[ROUTED].to_pylist() == [Fate.FORWARD, second, Fate.FORWARD]
     assert made[USABLE].to_pylist() == [True, True, True]
+
+
+def test_a_tombstone_that_is_too_large_for_one_of_its_topics_takes_no_route():
+    values = {SELECTED: text("id")}
+    wide = RouteSpec("wide", ["plain"], selects=True, most_bytes=MOST, computed=Computed(None, values, None))
+    tight = RouteSpec("tight", ["compacted"], selects=True, most_bytes=MOST, computed=wide.computed)
+    taking = TakeRoutes([wide, tight], Fate.DROP, has_lookups=False)
+    tombstones = TakeTombstones(["wide", "tight"], {0: wide.topics, 1: tight.topics}, taking.record, {0: 1_000, 1: 500})
+    some, beside = {USABLE: pa.array([False] * 2), VALUE: pa.array([None] * 2, pa.binary())}, pa.array([500, 501])
+    made = taken([taking, tombstones], [b"a", b"b"], **{**some, BESIDE: beside})
+    assert topics_of(made) == [["plain", "compacted"], []]
+    assert made[ROUTED].to_pylist() == [Fate.FORWARD, Fate.DLQ]
+    assert made[PROBLEM].to_pylist() == [None, TOO_LARGE]
+    assert made[PROBLEM_ROUTE].to_pylist() == [None, "tight"]
 
 
 def test_a_compacted_sink_gets_no_event_without_a_key():

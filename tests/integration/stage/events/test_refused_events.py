@@ -7,7 +7,7 @@ import pytest
 from enrich.base.errors import BadRecord
 from enrich.kafka import new_producer
 from enrich.stage.progress.starting import From
-from tests.support.seed import variants
+from tests.support.seed import random_source, variants
 from tests.support.stage.runs import Run, running
 from tests.support.waiting import wait_until
 
@@ -58,6 +58,29 @@ def test_on_routes_it_is_one_too_and_so_is_a_tombstone(spark, world, profile):
     assert written(world, "all") == [(b"a", values[0]), (b"b", values[2]), (b"c", None)]
     assert written(world, "own") == [(b"u", values[0])]
     assert reasons(world, stage) == [f"route all: {NO_KEY}"] * 2
+
+
+@pytest.mark.parametrize("profile", variants("latency", "realtime"))
+def test_a_tombstone_that_is_too_large_for_a_topic_of_its_routes_is_a_dead_letter(spark, world, profile):
+    stage = world.stage("enrich", [], profile=profile)
+    section = world.document["stages"][stage]
+    section["source"]["tombstones"] = "forward"
+    del section["sink"]
+    section["routes"] = [
+        {"name": "all", "topic": world.topic("all")},
+        {"name": "few", "topic": world.topic("few", max_message_bytes="4000")},
+    ]
+    source, large = world.topic("enrich.in"), random_source("what no codec makes smaller").randbytes(8_000)
+    world.cluster.produce(source, [(b"a", None)])
+    world.cluster.produce(source, [(b"b", None)], headers=[("large", large)])
+    with running(spark, world, stage) as run:
+        for name in ("all", "few"):
+            wait_until(lambda: run.error or written(world, name), what="the other tombstone")  # noqa: B023 - at once
+        wait_until(lambda: run.error or world.dead_letters(stage), what="the dead letter")
+        run.stop.set()
+        assert run.end() is None
+    assert written(world, "all") == written(world, "few") == [(b"a", None)]
+    assert reasons(world, stage) == ["route few: the record is too large for its topic"]
 
 
 @pytest.mark.parametrize("replay", variants("latest", "deterministic"))
