@@ -23,8 +23,8 @@ class Gaps:
 
     def due(self, node: Node, reached: Reached, reads: Origins, now_s: float) -> Sequence[Range]:
         """So much of it at once. What a node has passed by is looked into at once: behind a stage that writes in
-        transactions there are tens of holes a second. What is ahead only if it is little, and stays for some time:
-        mostly the node is just behind."""
+        transactions there are tens of holes a second. What is ahead only if it stays for some time: mostly the node is
+        just behind. If it is much, its beginning is enough, which holds a record then; what was aborted holds none."""
         taken = self._taken.get(node, Origins())
         due, room = list[Range](), _MOST_PASSED
         for topic, partition, first, last in reached.passed(node, reads | taken, _MOST_RANGES):
@@ -36,8 +36,8 @@ class Gaps:
             self._stuck_s.pop(node, None)
         elif now_s >= self._stuck_s.setdefault(node, now_s) + _STUCK_S:
             self._stuck_s[node] = now_s
-            if sum(last - first + 1 for *_, first, last in ahead) <= _MOST_AHEAD:
-                due += ahead
+            is_little = sum(last - first + 1 for *_, first, last in ahead) <= _MOST_AHEAD
+            due += ahead if is_little else [each for each in ahead[:1] if each[:3] not in taken]
         return due
 
     def looked(self, node: Node, reached: Reached, records: Origins) -> None:

@@ -15,6 +15,8 @@ _SMALL: Mapping[str, int] = {"max.partition.fetch.bytes": 32_768, "queued.min.me
 """Mostly it is the first record behind a hole that is wanted."""
 _BATCH = 1_000
 _PATIENCE_S = 3.0
+_MOST_FOUND = 1_000
+"""In a range: behind so many records it is not looked into any further."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -27,8 +29,8 @@ class Records:
         self._consumer: Consumer | None = None
 
     def within(self, ranges: Iterable[Range]) -> tuple[Origins, Origins]:
-        """Where there are some, and where there are none. Of what the brokers do not answer soon, or of a transaction
-        that is open, neither is said."""
+        """Where there are some, and where there are none. Of what the brokers do not answer soon, of a transaction that
+        is open, or of what lies behind very many records of a range, neither is said."""
         found, empty = Origins(), Origins()
         left: dict[Place, list[Range]] = {}
         for each in ranges:
@@ -93,7 +95,8 @@ class _Look:
         if is_record and offset <= self.last:
             self._offsets.append(offset)
         self._until = max(self._until, offset + is_record)
-        self.is_done = self.is_done or self._until > self.last or not is_record
+        is_enough = self._until > self.last or len(self._offsets) >= _MOST_FOUND
+        self.is_done = self.is_done or is_enough or not is_record
 
     def seen(self) -> tuple[Origins, Origins]:
         found = Origins.of_offsets(self.topic, self.partition, self._offsets)

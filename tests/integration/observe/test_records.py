@@ -60,6 +60,15 @@ def test_markers_and_what_was_aborted_are_no_records(topic: Topic) -> None:
     assert topic.within((3, 4), (9, 12), (20, 20)) == (topic.of((3, 4), (9, 9)), topic.of((10, 12), (20, 20)))
 
 
+def test_a_range_is_looked_into_up_to_very_many_records(topic: Topic) -> None:
+    topic.write(3_000, is_kept=False)  # marker at 3,000
+    topic.write(2_000)
+    found, empty = topic.within((0, 5_000))
+    assert empty == topic.of((0, 3_000))
+    assert found[0][:3] == (topic.name, 0, 3_001)
+    assert found[0][3] < 4_500
+
+
 def test_what_is_not_committed_yet_is_neither_there_nor_not(topic: Topic) -> None:
     topic.write(10)
     with topic.producer.transaction():

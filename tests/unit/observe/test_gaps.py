@@ -30,12 +30,22 @@ def test_what_a_node_has_passed_by_is_looked_into_part_by_part_however_much_it_i
     assert due_at_once(10, (0, 9)) == []
 
 
-def test_what_it_has_not_come_to_yet_is_looked_into_only_if_it_is_little_and_stays() -> None:
-    for end, expected in (1_100, ranges((100, 1_099))), (1_101, []):
+def test_what_it_has_not_come_to_yet_is_looked_into_only_if_it_stays() -> None:
+    for end in 1_100, 50_000:
         gaps, known, reads = Gaps(), reached(end), Origins.of_ranges(ranges((0, 99)))
         assert gaps.due(NODE, known, reads, 0.0) == gaps.due(NODE, known, reads, 4.9) == []
-        assert gaps.due(NODE, known, reads, 5.1) == expected
+        assert gaps.due(NODE, known, reads, 5.1) == ranges((100, end - 1))
         assert gaps.due(NODE, known, reads, 6.0) == []
+
+
+def test_much_that_it_has_not_come_to_yet_is_looked_into_once_if_there_are_records() -> None:
+    gaps, known, reads = Gaps(), reached(50_000), Origins.of_ranges(ranges((0, 99)))
+    assert gaps.due(NODE, known, reads, 0.0) == []
+    assert gaps.due(NODE, known, reads, 5.1) == ranges((100, 49_999))
+    gaps.looked(NODE, known, Origins.of_ranges(ranges((100, 1_099))))
+    assert gaps.due(NODE, known, reads, 10.2) == gaps.due(NODE, known, reads, 20.2) == []
+    reads |= Origins.of_ranges(ranges((100, 1_099)))
+    assert gaps.due(NODE, known, reads, 26.0) == ranges((1_100, 49_999))
 
 
 def test_records_that_a_node_has_passed_by_are_looked_for_once() -> None:
