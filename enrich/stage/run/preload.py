@@ -55,10 +55,12 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
     """Returns once the tables are ready on all executors, or if the stage is to stop. If Spark cannot run one task on
     every core at the same time, each worker waits at its first batch instead.
 
-    Raises Unreachable, naming table, host and lag, at a table's deadline.
+    Raises Unreachable, naming table, host and lag, at a table's deadline. On a host whose executors come late it is
+    later: until then nobody there loads the table.
     """
     deadlines = {rule.name: rule.deadline_s for rule in spec.rules}
     began = time.monotonic()
+    waits_since: dict[tuple[str, str], float] = {}
     lost = 0
     with _display() as display:
         while deadlines and not is_stopping():
@@ -69,6 +71,7 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
                     return
                 time.sleep(_LOOK_EVERY_S)
                 continue
+            round_began = time.monotonic()
             try:
                 found = _round(spark, spec, slots)
             except (PySparkException, Py4JJavaError) as error:
@@ -85,9 +88,9 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
             waiting = [table for table in found if not table.ready]
             if not waiting:
                 return
-            waited = time.monotonic() - began
             for table in waiting:
-                if waited >= deadlines[table.table]:
+                since = waits_since.setdefault((table.host, table.table), round_began)
+                if time.monotonic() - since >= deadlines[table.table]:
                     raise _too_late(table, deadlines[table.table])
 
 
