@@ -112,8 +112,10 @@ class TopicRows:
         versions = row_versions_of(tailed.messages)
         # Another table of the same topic may have gone back in it. This one does not.
         positions = {p: max(offset, kept.positions.get(p, 0)) for p, offset in tailed.positions.items()}
+        # With the epoch of an earlier record the brokers would call what comes after it truncated.
+        epochs = {p: epoch for p, epoch in tailed.epochs.items() if tailed.positions[p] == positions[p]}
         floors = self._floors(positions, versions, now)
-        return TableUpdate(versions, positions, self._through_ms(now), floors, self._notes_with(tailed.epochs))
+        return TableUpdate(versions, positions, self._through_ms(now), floors, self._notes_with(epochs))
 
     def update_of_through(self) -> TableUpdate | None:
         """Without records, when it is time to save up to when the rows are complete."""
