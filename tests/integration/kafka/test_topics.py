@@ -1,5 +1,6 @@
 """Topics as the product needs them."""
 
+import time
 from contextlib import closing
 from functools import partial
 
@@ -44,3 +45,22 @@ def test_a_new_group_starts_at_the_beginning_and_commits_only_when_told(cluster,
             received = [wait_until(partial(consumer.poll, 0.1)) for _ in range(3)]
             seen.append([message.offset() for message in received if message is not None])
     assert seen == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_record_that_comes_while_a_time_is_looked_for_is_not_older(cluster, new_topic, monkeypatch):
+    """Nothing was so new when the brokers were asked for the time. Who begins there must not miss what came next."""
+    topics, topic = cluster.topics, new_topic()
+    cluster.produce_ids(topic, range(5))
+    last_ms = cluster.messages(topic)[-1].timestamp()[1]
+    wait_until(lambda: time.time_ns() // 10**6 > last_ms, what="another time")
+    ask, asked = topics._offsets, []
+
+    def asks(*what):
+        found = ask(*what)
+        if not asked:
+            cluster.produce_ids(topic, [5])
+        asked.append(what)
+        return found
+
+    monkeypatch.setattr(topics, "_offsets", asks)
+    assert topics.offsets_at(topic, last_ms + 1) == {0: 5}
