@@ -6,10 +6,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
+
+from confluent_kafka import KafkaException
 
 from enrich.admin.rating.samples import Samples
 from enrich.kafka import Connection, new_producer
@@ -49,6 +50,9 @@ class HttpTarget:
         except (OSError, http.client.HTTPException):
             self._connection.close()  # the next request makes a new one
             raise
+        except ValueError:  # it says the token in clear
+            self._connection.close()
+            raise http.client.HTTPException("the token has characters that no header takes") from None
         if not 200 <= answer.status < 300:
             raise http.client.HTTPException(f"the answer was {answer.status} {answer.reason}")
         return len(events)
@@ -66,9 +70,13 @@ class KafkaTarget:
         headers: list[tuple[str, str | bytes | None]] = [(EVENT_TIME, b"%d" % time_ms)]
         taken = 0
         for event in events:
-            with suppress(BufferError):
+            try:
                 self._producer.produce(self._topic, event, headers=headers)
                 taken += 1
+            except BufferError:
+                continue
+            except KafkaException as exception:
+                raise OSError(exception.args[0].str()) from exception
         self._producer.poll(0)
         return taken
 

@@ -1,10 +1,12 @@
-"""How many events a request of the generator holds."""
+"""How many events a request of the generator holds, and what it says of those that cannot be sent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from enrich.admin.rating.generating import sent
+import pytest
+
+from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Target, sent
 from enrich.admin.rating.samples import Samples
 from enrich.admin.rating.ways import way_to_rate
 from enrich.config import load
@@ -51,3 +53,18 @@ def test_a_request_holds_what_the_entry_takes(tmp_path: Path) -> None:
     assert 700 > way.per_request(large) >= 60
     assert len(b"\n".join(large.take(way.per_request(large), 10**13))) <= 2**16
     assert way.per_request(Samples([b'"%s"' % (b"x" * 2**17)], None, "x")) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (lambda: KafkaTarget({"bootstrap.servers": "127.0.0.1:1"}, "t"), "Message size too large"),
+        (lambda: HttpTarget("http://127.0.0.1:1/", "secret\n"), "the token has characters that no header takes"),
+    ],
+)
+def test_what_cannot_be_sent_is_not_taken_and_it_is_said_why(target: Callable[[], Target], why: str) -> None:
+    done = sent(100, 0.1, Samples([b'"%s"' % (b"x" * 2_000_000)], None, "x"), target, 1)
+    assert (done.due, done.taken) == (10, 0)
+    assert done.why is not None
+    assert why in done.why
+    assert "secret" not in done.why
