@@ -105,10 +105,10 @@ class TopicKeeper:
         self._import = wanted
 
     def load_anew(self) -> None:
-        """Loads the table beside the rows that it has, as if they could not be followed any more."""
-        if self._phase == Phase.FOLLOWING or self._held is not None:
-            self._must_rebuild = "somebody asked for it"
-            self._begin_anew()
+        """Loads the table beside the rows that it has, as if they could not be followed any more. If it is set aside,
+        that is what is tried next; a load that runs already is as good."""
+        self._must_rebuild = "somebody asked for it"
+        self._begin_anew()
 
     def step(self) -> None:
         if self._import is not None:

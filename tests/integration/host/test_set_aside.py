@@ -135,3 +135,15 @@ def test_a_table_that_cannot_be_written_or_loaded_stands_still_and_the_others_go
         assert "_folded met" in agent.until(lambda state: state.next_try, "the failed write").reason
     keeps_up(agent, "users")
     agent.verify()
+
+
+def test_a_table_that_is_set_aside_is_loaded_anew_if_somebody_asks_for_it(cluster, topics, life):
+    agent = life(decoder=JsonDecoder(PLANS), at_once=None)
+    produce(cluster, topics, ann="first")
+    agent.until_complete()
+    before = agent.load_of("users")
+    agent.keeper("users").failed(RuntimeError("nobody has thought of this"))
+    agent.load_again("users")
+    produce(cluster, topics, ann="later")
+    keeps_up(agent, "users")
+    assert agent.load_of("users") != before

@@ -174,6 +174,10 @@ class AgentLife:
         """Makes the table's keeper load it anew, as when a person asks for it."""
         self.keeper(table).load_anew()
 
+    def load_of(self, table: str) -> int:
+        """The number of the load that its rows come from."""
+        return self._view(table).whole().state.table_id
+
     def keeper(self, table: str) -> TopicKeeper:
         assert self._running is not None
         return self._running[0]._topic_keepers[table]
