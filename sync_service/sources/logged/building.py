@@ -55,7 +55,7 @@ class _Followed:
             dsn=postgres.dsn.get_secret_value(),
             slot=self.slot,
             encoders=lambda: Alike(encoder_for(self.source, self.pipeline.kafka)),
-            tables=lambda slots, _: OneTable(named, work.topic, slots, work.directory),
+            tables=lambda slots, topics: OneTable(named, work.topic, slots, topics, work.directory),
             keeping=lambda _: Beside(self.connections.consumer, f"{work.identity}.log", work.topic),
             prepare=lambda _: None,  # the topic is made by people
             lock_s=_LOCK_S,

@@ -85,10 +85,13 @@ class Comparing:
                     shape = snapshot.shape(rows.name)
                     if shape.id != rows.id:
                         raise Retryable("another table has its name now", where=f"table {rows.name}")
-                    there = rows.values([column.name for column in shape.columns], None)
+                    # Nobody can change the columns while they are read.
+                    sent = self.slots.columns(rows.id)
+                    names = [column.name for column in sent]
+                    there = rows.values(names, None)
                     fields = [column.field for column in shape.select(there)]
                     encoder, schema_id = self.encoders.newest(table.topic, fields)
-                    values = rows.values([column.name for column in shape.columns], encoder.columns)
+                    values = rows.values(names, encoder.columns)
                     differences = held.enter_context(
                         Differences(known, encoder, rows.key, directory / "work", largest=facts.largest)
                     )
@@ -98,8 +101,6 @@ class Comparing:
                     # Above all that the snapshot sees. What it does not see gets a version above it in its turn.
                     version = max(lsn, version + 1)
                     headers = of_snapshot(lsn, snapshot.taken_ms, version)
-                    # Nobody can change the columns while they are read.
-                    columns = shape_of(self.slots.columns(rows.id))
                 if not is_sure:
                     guard.require(differences.counts, known.rows, SystemClock().now_ms())
                 if differences.counts.missing:
@@ -109,7 +110,17 @@ class Comparing:
             known.flush()
             now = SystemClock().now_ms()
             state = TableState(
-                rows.id, facts.topic_id, rows.key, columns, seen[0], lsn, now, storage, schema_id, is_sure=True
+                rows.id,
+                facts.topic_id,
+                rows.key,
+                shape_of(sent),
+                seen[0],
+                lsn,
+                now,
+                storage,
+                schema_id,
+                is_sure=True,
+                encoding=rows.encoding(encoder),
             )
             return Compared(state, version, encoder, facts.largest, differences.counts, known.rows)
 

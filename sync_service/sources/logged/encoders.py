@@ -45,7 +45,8 @@ class Registered:
         except NoSchema as error:
             raise ConfigError(str(error), where=f"topic {topic}", next_step="rename or remove the column") from None
         schema_id = self._registry.register(f"{topic}-value", schema)
-        return AvroEncoder(schema, schema_id), schema_id
+        # As after a restart, in the registry's own spelling.
+        return self.known(topic, schema_id), schema_id
 
     def known(self, topic: str, schema_id: int | None) -> Encoder:
         if schema_id is None:

@@ -1,7 +1,11 @@
 """One table that is followed, or is to be: what it is called, how its rows are encoded, and how it stands."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs.encoding import Encoder
@@ -32,6 +36,10 @@ class TableRows:
         if self.columns is not None:
             return self.columns
         return tuple(n for n in there if n not in self.generated and (needed is None or n in needed))
+
+    def encoding(self, encoder: Encoder) -> str:
+        """Another one if they become other records, by the configuration or a schema."""
+        return hashlib.sha256(f"{encoder.identity} {self.columns}".encode()).hexdigest()[:16]
 
 
 class TableError(Exception):
@@ -83,16 +91,26 @@ class Followed:
         self.state, self.encoder, self.largest = state, encoder, largest
         self.why = self.in_log = None
 
+    def fits(self, relation: Relation) -> bool:
+        """Whether the log sends rows as they were compared, and with their keys."""
+        return shape_of(relation.columns) == self.state.shape and relation.identity.issuperset(self.rows.key)
+
+    def lacks(self, xids: npt.NDArray[np.int64], at: int) -> bool:
+        """Whether these transactions of the log, from `at` on, have something for its topic that cannot be taken."""
+        is_at_work = self.state.is_followed and self.encoder is not None
+        return is_at_work and self.in_log is None and not self.state.has(xids, at).all()
+
     def take(self, relation: Relation, kinds: Mapping[int, Kind], at: int) -> None:
         """From here on, `at`, the log sends rows of this shape. Raises ConfigError if it lacks a column."""
         if not self.state.is_followed or self.encoder is None:
             return
         self.in_log = None
-        if shape_of(relation.columns) != self.state.shape:
+        if not self.fits(relation):
             # While the log is before the comparison it may send rows of an older shape, all of which were compared.
             if not self.state.has_more_than(at):
-                # An added column may have a default, by which all rows have changed and none is in the log.
-                self.must_compare("the table's columns have changed")
+                # An added column may have a default, by which all rows have changed and none is in the log. And of a
+                # row without its key nobody knows which one was deleted.
+                self.must_compare("the table's columns, or those of its identity, have changed")
             return
         names = [column.name for column in relation.columns]
         values = self.rows.values(names, self.encoder.columns)

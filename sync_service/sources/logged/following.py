@@ -31,7 +31,7 @@ from stores.external.postgres.log.stream import ReplicationStream
 from stores.external.postgres.log.tuples import Changes, changes_of
 from stores.external.postgres.reading import PostgresReader
 from stores.keys import keys_of
-from sync_service.sources.logged.followed import Followed, TableError, shape_of
+from sync_service.sources.logged.followed import Followed, TableError
 from sync_service.sources.logged.headers import Operation, Stamped
 from sync_service.sources.logged.keeping import Keeping
 from sync_service.sources.logged.place import Place, TableState
@@ -143,7 +143,7 @@ class Following:
         """After a comparison: the log may have told the table's shape before."""
         relation = self._relations.get(table.rows.id)
         # If it is of another shape, the log tells the new one before the next change.
-        if relation is not None and shape_of(relation.columns) == table.state.shape:
+        if relation is not None and table.fits(relation):
             self._take(table, relation)
 
     def _apply(self, messages: Sequence[bytes]) -> None:
@@ -162,9 +162,13 @@ class Following:
         for index in [*breaks, len(piece.at)]:
             for relation in np.unique(relations[start:index]).tolist():
                 table = self._tables.by_id.get(relation)
-                if table is not None and table.in_log is not None:
-                    rows = start + np.flatnonzero(relations[start:index] == relation)
+                if table is None:
+                    continue
+                rows = start + np.flatnonzero(relations[start:index] == relation)
+                if table.in_log is not None:
                     self._write_or_raise(table, table.in_log, piece.select(rows), number_of[rows], stamped)
+                elif table.lacks(stamped.transactions.xid[number_of[rows]], self.place.at):
+                    self._unsettle(table, "the log has rows of another shape than was compared")
             start = index
             if index == len(piece.at):
                 break
@@ -246,7 +250,9 @@ class Following:
         last = int(changes.transaction[chosen[-1]])
         with self._tools.reader.snapshot() as snapshot:
             shape = snapshot.shape(table.rows.name)
-            values = table.rows.values([column.name for column in shape.columns], table.encoder.columns)
+            sent = {column.name for column in rows.relation.columns}
+            there = [column.name for column in shape.columns if column.name in sent]
+            values = table.rows.values(there, table.encoder.columns)
             wanted = list(dict.fromkeys((*table.rows.key, *values)))
             batch = snapshot.rows_of(shape, wanted, rows.key_texts(changes, chosen))
         if not batch.num_rows:

@@ -72,6 +72,9 @@ class ManyTables:
         self._states, self._tables, self.by_id = dict(states), {}, {}
 
     def look(self) -> Mapping[str, TableState]:
+        if not self._slots.publishes_all_kinds():
+            # The next run makes it so, or says what is missing.
+            raise Retryable("the publication is gone, or leaves out some kinds of changes")
         before = {**self._states, **{name: table.state for name, table in self._tables.items()}}
         found = {}
         for each in self._catalog.tables():

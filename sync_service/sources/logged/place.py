@@ -53,6 +53,8 @@ class TableState:
     """Of the registry."""
     is_sure: bool = False
     """The log has told of the table from a comparison on: what is missing in the table was deleted."""
+    encoding: str = ""
+    """How its rows became records. Empty: it was noted by a release that did not look."""
 
     @property
     def is_followed(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from enrich.base.errors import ConfigError
 from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.writing.transactions import TransactionalProducer
@@ -87,7 +88,12 @@ class LogRoute:
         slots = held.enter_context(closing(Slots(followed.dsn, followed.slot)))
         slots.require_settings()
         tables = followed.tables(slots, topics)
-        if tables.publish():
+        try:
+            is_new = tables.publish()
+        except ConfigError:
+            slots.drop()  # as below: a person publishes it, and the log until then is of no use
+            raise
+        if is_new:
             # What came before is not for this publication, and a slot from before it knows of none.
             slots.drop()
             # Of transactions that write now the log may leave something out.
@@ -122,5 +128,8 @@ class LogRoute:
             return Place(*here, slots.make(), *newest)
         if known is None or (known.system, known.timeline, known.slot) != here or slot.confirmed > known.at:
             # Somebody has made the slot again, or has read from it: what it has passed is nowhere else.
+            return Place(*here, slot.confirmed, *newest)
+        if known.at > stream.end:
+            # The database was restored from a copy of its disk: from there on it writes another log.
             return Place(*here, slot.confirmed, *newest)
         return known

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from enrich.base.errors import BadRecord, EnrichError, Retryable
+from enrich.base.errors import BadRecord, ConfigError, EnrichError, Retryable
+from enrich.kafka import Topics
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.logged.followed import Followed, TableRows, shape_of
 from sync_service.sources.logged.place import TableState
@@ -55,12 +56,15 @@ class TableNamed:
 
 
 class OneTable:
-    def __init__(self, named: TableNamed, topic: str, slots: Slots, directory: Path) -> None:
+    def __init__(self, named: TableNamed, topic: str, slots: Slots, topics: Topics, directory: Path) -> None:
         self._named = named
         self._topic = topic
         self._slots = slots
+        self._topics = topics
         self._directory = directory
         self._table = slots.table(named.table, named.key)
+        self._trouble: ConfigError | None = None
+        """Why it cannot be followed any more."""
         self.by_id: dict[int, Followed] = {}
 
     def publish(self) -> bool:
@@ -78,15 +82,37 @@ class OneTable:
     def look(self) -> Mapping[str, TableState]:
         if self._slots.relation(self._named.table) != self._table.id:
             raise Retryable("the table was dropped or renamed", where=f"table {self._table.name}")
+        if not self._slots.publishes(self._table):
+            # The next run publishes it, or says what is missing.
+            raise Retryable("the publication does not have the table any more", where=f"table {self._table.name}")
         changed = {}
         for followed in self.by_id.values():
             before, table = followed.state, followed.rows.id
+            self._look_at_identity(followed)
+            self._look_at_topic(followed)
             followed.look(shape_of(self._slots.columns(table)), self._slots.storage(table))
             if followed.state != before:
                 changed[followed.name] = followed.state
         return changed
 
+    def _look_at_identity(self, followed: Followed) -> None:
+        try:
+            self._slots.table(self._named.table, self._named.key)
+        except ConfigError as error:
+            followed.must_compare(error.what)  # noted first: what was deleted meanwhile is found once this is mended
+            self._trouble = error
+
+    def _look_at_topic(self, followed: Followed) -> None:
+        identity = self._topics.identities([self._topic])[self._topic]
+        if isinstance(identity, Retryable):
+            return  # the brokers say so later
+        topic_id = "" if isinstance(identity, EnrichError) else identity[0]
+        if followed.state.is_followed and topic_id != followed.state.topic_id:
+            followed.must_compare("its topic is gone, or another one")
+
     def waiting(self) -> Sequence[Followed]:
+        if self._trouble is not None:
+            raise self._trouble
         return [followed for followed in self.by_id.values() if not followed.state.is_followed]
 
     def failed(self, table: Followed, error: EnrichError) -> None:

@@ -91,7 +91,14 @@ class Working:
                 table.must_compare("the topic is another one")
                 changed[table.name] = table.state
                 continue
-            table.compared(table.state, encoder, facts.largest)
+            encoding = table.rows.encoding(encoder)
+            if table.state.encoding not in ("", encoding):
+                table.must_compare("its rows become other records now")
+                changed[table.name] = table.state
+                continue
+            if not table.state.encoding:
+                changed[table.name] = replace(table.state, encoding=encoding)
+            table.compared(changed.get(table.name, table.state), encoder, facts.largest)
             self._following.take_up(table)
         self._note(changed)
 

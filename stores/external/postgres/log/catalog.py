@@ -54,10 +54,13 @@ class Catalog:
         return list(self._found())
 
     def _found(self) -> Iterator[TableFound]:
-        statement = _TABLES.format(is_published=self._slots.is_published, storage=STORAGE)
-        for row in self._slots.rows(statement, self._slots.name, self._slots.name):
+        slots = self._slots
+        statement = _TABLES.format(
+            is_sent=slots.is_sent, is_published=slots.is_published, has_condition=slots.has_condition, storage=STORAGE
+        )
+        for row in slots.rows(statement, *[slots.name] * statement.count("%s")):
             number, schema, name, quoted, identity, kind, may_read, columns, generated, indexes, *rest = row
-            published, partitions, files, added = rest
+            published, has_condition, partitions, files, added = rest
             is_named = any(fnmatchcase(f"{schema}.{name}", pattern) for pattern in self._patterns)
             if not (is_named or added):
                 continue
@@ -66,6 +69,7 @@ class Catalog:
             key = _key(unique, told)
             table = Table(number, quoted, told, frozenset(generated))
             trouble = _trouble(table, key, told, unique, is_logged=kind == "p", may_read=may_read)
+            trouble = trouble or (slots.of_condition(table) if has_condition else None)
             sent = tuple(ColumnSent(*column) for column in columns or ())
             storage = storage_of(partitions, files)
             yield TableFound(table, schema, name, key, sent, storage, is_named, published, added, trouble)
@@ -126,7 +130,7 @@ _TABLES = """
         has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'),
         (SELECT jsonb_agg(jsonb_build_array(a.attname, a.atttypid::bigint, a.atttypmod) ORDER BY a.attnum)
             FROM pg_attribute a
-            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND {is_sent}),
         array(SELECT a.attname::text FROM pg_attribute a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''),
         (SELECT jsonb_agg(jsonb_build_array(u.columns, u.indisprimary, u.indisreplident)
@@ -140,7 +144,7 @@ _TABLES = """
                     AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
                 GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
                 HAVING bool_and(a.attnotnull)) u),
-        {is_published}, {storage},
+        {is_published}, {has_condition}, {storage},
         EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
             WHERE p.pubname = %s AND r.prrelid = c.oid)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -32,6 +32,8 @@ class Relation:
     schema: str
     name: str
     columns: tuple[ColumnSent, ...]
+    identity: frozenset[str]
+    """The columns that the log has of deleted rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +121,16 @@ def _relation(raw: bytes) -> Relation:
     name, at = _text(raw, at)
     (count,) = struct.unpack_from(">H", raw, at + 1)
     at += 3
-    columns = []
+    columns, identity = [], set()
     for _ in range(count):
+        is_of_identity = bool(raw[at] & 1)
         column, at = _text(raw, at + 1)
+        if is_of_identity:
+            identity.add(column)
         kind, modifier = struct.unpack_from(">Ii", raw, at)
         columns.append(ColumnSent(column, kind, modifier))
         at += 8
-    return Relation(number, schema, name, tuple(columns))
+    return Relation(number, schema, name, tuple(columns), frozenset(identity))
 
 
 def _text(raw: bytes, at: int) -> tuple[str, int]:

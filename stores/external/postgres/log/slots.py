@@ -16,7 +16,7 @@ from stores.external.postgres.session import LIMITS_TRANSACTIONS_SINCE, Postgres
 _LOCK_S = 1.0
 _MAKING_S = 86_400.0
 _LOOK_EVERY_S = 0.05
-_OLDEST, _SCHEMAS_SINCE, _FAILOVER_SINCE = 140_000, 150_000, 170_000
+_OLDEST, _SCHEMAS_SINCE, _PARTS_SINCE, _FAILOVER_SINCE = 140_000, 150_000, 150_000, 170_000
 _MAY_LOG_RUNNING = (  # PostgreSQL 16 and later; a right that can be granted
     "SELECT to_regprocedure('pg_log_standby_snapshot()') IS NOT NULL "
     "AND has_function_privilege(to_regprocedure('pg_log_standby_snapshot()'), 'EXECUTE')"
@@ -30,6 +30,14 @@ _IS_PUBLISHED = """EXISTS (
 _OF_SCHEMA = (
     " OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)"
 )
+# A publication may name the columns that the log has of a table. Others are left out.
+_IS_SENT = """NOT EXISTS (
+    SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+    WHERE p.pubname = %s AND r.prrelid = a.attrelid AND NOT a.attnum = ANY (r.prattrs::int2[]))"""
+# Or a condition for its rows.
+_HAS_CONDITION = """EXISTS (
+    SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+    WHERE p.pubname = %s AND r.prrelid = c.oid AND r.prqual IS NOT NULL)"""
 # Its partitions, if it has any. No function of the server's that opens them: somebody may have locked one.
 _PARTITIONS = """(
     WITH RECURSIVE part(id) AS (SELECT inhrelid FROM pg_inherits WHERE inhparent = c.oid AND NOT inhdetachpending
@@ -158,9 +166,10 @@ class Slots:
     def columns(self, table: int) -> tuple[ColumnSent, ...]:
         """As the log has them now: it says so itself with the next change only."""
         rows = self._all(
-            "SELECT attname::text, atttypid::bigint, atttypmod FROM pg_attribute WHERE attrelid = %s AND attnum > 0 "
-            "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+            "SELECT a.attname::text, a.atttypid::bigint, a.atttypmod FROM pg_attribute a WHERE a.attrelid = %s "  # noqa: S608 - ours
+            f"AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND {self.is_sent} ORDER BY a.attnum",
             table,
+            self.name,
         )
         return tuple(ColumnSent(*row) for row in rows)
 
@@ -197,15 +206,32 @@ class Slots:
         made_with = f"FOR TABLE {table.name} WITH (publish_via_partition_root = true)"
         if self._publishes_more(f"CREATE PUBLICATION {self._publication} {made_with}"):
             return True
-        has_it = self._row(
-            f"SELECT {self.is_published} FROM pg_class c WHERE c.oid = %s",  # noqa: S608 - ours
-            self.name,
-            table.id,
-        )
-        if has_it[0]:
+        if self.publishes(table):
             return False
         self.add_to_publication(table)
         return True
+
+    def publishes(self, table: Table) -> bool:
+        """Whether the log has all changes of the table. Raises ConfigError if it has those of some rows only."""
+        if not self.publishes_all_kinds():
+            return False
+        asked = f"SELECT {self.is_published}, {self.has_condition} FROM pg_class c WHERE c.oid = %s"  # noqa: S608 - ours
+        is_published, has_condition = next(iter(self._all(asked, self.name, self.name, table.id)), (False, False))
+        if has_condition:
+            raise self.of_condition(table)
+        return bool(is_published)
+
+    def publishes_all_kinds(self) -> bool:
+        """Whether there is a publication that leaves out no kind of change."""
+        made = self._all(_PUBLISHES, self.name)
+        return bool(made and made[0][0])
+
+    def of_condition(self, table: Table) -> ConfigError:
+        return ConfigError(
+            f"the publication {self.name} has a condition (WHERE) for the table's rows: the log lacks all others",
+            where=f"table {table.name}",
+            next_step=f"ALTER PUBLICATION {self._publication} DROP TABLE {table.name}; then ADD TABLE {table.name}",
+        )
 
     @property
     def is_published(self) -> str:
@@ -215,6 +241,16 @@ class Slots:
         somebody locks would hold it up.
         """
         return _IS_PUBLISHED.format(_OF_SCHEMA if self._server_version >= _SCHEMAS_SINCE else "")
+
+    @property
+    def is_sent(self) -> str:
+        """A condition about `a`, a row of pg_attribute, with our name as its parameter: the log has that column."""
+        return _IS_SENT if self._server_version >= _PARTS_SINCE else "%s::text IS NOT NULL"
+
+    @property
+    def has_condition(self) -> str:
+        """A condition about `c`, a row of pg_class, with our name as its parameter: the log has not all rows."""
+        return _HAS_CONDITION if self._server_version >= _PARTS_SINCE else "%s::text IS NULL"
 
     @property
     def _publication(self) -> str:
@@ -270,6 +306,8 @@ class Slots:
         return lsn_number(position)
 
     def drop(self) -> None:
+        """Raises ConfigError if it belongs to others."""
+        self.slot()
         self._all(
             "SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = %s", self.name
         )

@@ -58,6 +58,8 @@ class ReplicationStream:
             raise
         self.system = str(answer.get_value(0, 0).decode())
         self.timeline = int(answer.get_value(0, 1))
+        self.end = lsn_number(answer.get_value(0, 2).decode())
+        """Of the log, when it was asked."""
 
     def start(self, slot: str, publication: str, position: int) -> None:
         """Begins with the first transaction that was committed at `position` or later."""

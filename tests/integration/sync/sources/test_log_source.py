@@ -3,17 +3,20 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from enrich.admin.doctor.logs import of_logs
+from enrich.config.groups import source_group
 from enrich.config.sections.sync.sources import slot_name
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.known import catching_up
+from sync_service.sources.logged.keeping import Beside
 from tests.support.seed import rounds
 from tests.support.servers.postgres_standby import standby_of
 from tests.support.sync.sources import SourceWorld, is_held, repeats
@@ -309,6 +312,137 @@ def test_a_publication_that_somebody_drops_is_made_again_and_all_is_compared(log
         logged.change(4, "and this is in the log")
         logged.wait_equal()
     assert logged.records() == 52
+
+
+def test_a_topic_that_is_made_again_meanwhile_gets_all_rows(logged: SourceWorld) -> None:
+    logged.make_table(rows=20)
+    with logged.running():
+        logged.wait_equal()
+        logged.cluster.topics.delete(logged.topic)
+        wait_until(lambda: not logged.cluster.topics.exists(logged.topic), what="the end of the topic")
+        logged.make_topic()
+        logged.change(3, "after it")
+        logged.wait_equal()
+
+
+def test_a_table_that_is_not_published_any_more_is_published_and_compared(logged: SourceWorld) -> None:
+    logged.make_table(rows=20)
+    with logged.running():
+        logged.wait_equal()
+        logged.postgres.execute(f"ALTER PUBLICATION {slot_name(logged.name, 'in')} DROP TABLE {logged.name}")
+        logged.change(3, "nobody has seen this")
+        logged.wait_equal()
+        logged.change(4, "and this is in the log")
+        logged.wait_equal()
+
+
+def test_what_changed_before_somebody_else_published_the_table_again_is_found(logged: SourceWorld) -> None:
+    logged.make_table(rows=20)
+    publication, role = slot_name(logged.name, "in"), f"{logged.name}_reader"
+    logged.postgres.execute(f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD '{role}'")
+    logged.execute(f"GRANT SELECT ON {{}} TO {role}")
+    logged.execute(f"CREATE PUBLICATION {publication} FOR TABLE {{}} WITH (publish_via_partition_root = true)")
+    dsn = psycopg.conninfo.make_conninfo(logged.dsn, user=role, password=role)
+    logged.origin = {"postgres": {**logged.origin["postgres"], "dsn": dsn}}
+    with logged.running() as service:
+        logged.wait_equal()
+        logged.execute(f"ALTER PUBLICATION {publication} DROP TABLE {{}}")
+        logged.change(3, "nobody has seen this")
+        wait_until(lambda: is_held(service), what="the statement that is missing")
+        assert f'ALTER PUBLICATION "{publication}" ADD TABLE {logged.name};' in str(service.status("in").last_error)
+        logged.execute(f"ALTER PUBLICATION {publication} ADD TABLE {{}}")
+        logged.wait_equal()
+
+
+def test_columns_that_the_publication_leaves_out_are_in_no_record(logged: SourceWorld) -> None:
+    logged.make_table("id bigint PRIMARY KEY, plan text, secret text DEFAULT 'x'")
+    logged.execute("INSERT INTO {} SELECT n, 'p' FROM generate_series(1, 20) n")
+    publication = slot_name(logged.name, "in")
+    logged.execute(f"CREATE PUBLICATION {publication} FOR TABLE {{}} (id, plan)")
+    with logged.running() as service:
+        wait_until(lambda: len(logged.in_topic()) == 20, what="the rows")
+        for number in range(3):
+            logged.execute("UPDATE {} SET plan = %s WHERE id = 1", f"changed {number}")
+            wait_until(lambda: b"changed %d" % number in logged.in_topic()[b"1"], what="the change")  # noqa: B023
+        assert service.status("in").counters["readings"] == 1
+        assert not any(b"secret" in value for value in logged.in_topic().values())
+        logged.execute(f"ALTER PUBLICATION {publication} SET TABLE {{}}")
+        logged.wait_equal()
+
+
+def test_a_publication_with_a_condition_for_rows_is_refused(logged: SourceWorld) -> None:
+    logged.make_table(rows=10)
+    logged.execute(f"CREATE PUBLICATION {slot_name(logged.name, 'in')} FOR TABLE {{}} WHERE (id > 5)")
+    with logged.process() as process:
+        assert process.wait(GUARD_S) == 2
+    assert "has a condition (WHERE)" in (logged.directory / "service.log").read_text()
+
+
+def test_rows_that_are_deleted_while_the_log_does_not_tell_their_key_are_found(logged: SourceWorld) -> None:
+    logged.make_table("id bigint PRIMARY KEY, plan text, other uuid NOT NULL DEFAULT gen_random_uuid()")
+    logged.execute("INSERT INTO {} SELECT n, 'p' FROM generate_series(1, 20) n")
+    with logged.running() as service:
+        wait_until(lambda: len(logged.in_topic()) == 20, what="the rows")
+        logged.execute("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY (other)")
+        logged.execute("DELETE FROM {} WHERE id = 5")
+        logged.execute("UPDATE {} SET id = 100 WHERE id = 6")
+        wait_until(lambda: is_held(service), what="the trouble")
+        assert "REPLICA IDENTITY FULL" in str(service.status("in").last_error)
+        logged.execute("DELETE FROM {} WHERE id = 7")
+        logged.execute("ALTER TABLE {} REPLICA IDENTITY FULL")
+        living = {b"100", *(b"%d" % number for number in range(1, 21) if number not in (5, 6, 7))}
+        wait_until(lambda: logged.in_topic().keys() == living, what="the table's keys")
+        logged.execute("DELETE FROM {} WHERE id = 8")
+        wait_until(lambda: logged.in_topic().keys() == living - {b"8"}, what="a change in the log")
+
+
+def test_a_key_that_moves_while_nobody_runs_and_the_log_does_not_tell_it_leaves_no_row(logged: SourceWorld) -> None:
+    logged.make_table("id bigint PRIMARY KEY, plan text, other uuid NOT NULL DEFAULT gen_random_uuid()")
+    logged.execute("INSERT INTO {} SELECT n, 'p' FROM generate_series(1, 20) n")
+    with logged.running():
+        wait_until(lambda: len(logged.in_topic()) == 20, what="the rows")
+    logged.execute("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY (other)")
+    logged.execute("UPDATE {} SET id = 100 WHERE id = 6")
+    logged.execute("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY (id)")
+    with logged.running() as service:
+        wait_until(lambda: {b"6", b"100"} & logged.in_topic().keys() == {b"100"}, what="the moved row")
+        logged.execute("DELETE FROM {} WHERE id = 8")
+        wait_until(lambda: b"8" not in logged.in_topic(), what="a change in the log")
+        assert service.status("in").counters["readings"] == 1
+
+
+def test_other_columns_of_the_configuration_are_in_all_records(logged: SourceWorld) -> None:
+    logged.make_table(rows=20)
+    logged.origin["postgres"]["columns"] = ["id", "plan"]
+    with logged.running():
+        wait_until(lambda: len(logged.in_topic()) == 20, what="the rows")
+    del logged.origin["postgres"]["columns"]
+    with logged.running():
+        logged.wait_equal()
+    with logged.running() as service:
+        logged.change(1, "in the log")
+        logged.wait_equal()
+        assert service.status("in").counters["readings"] == 0
+
+
+def test_a_database_that_was_restored_from_a_copy_of_its_disk_is_compared(logged: SourceWorld) -> None:
+    """Its log ends before the place that the topic has reached, and goes on otherwise."""
+    logged.make_table(rows=20)
+    with logged.running():
+        logged.wait_equal()
+    group = f"{source_group(logged.name, 'in')}.log"
+    producer = TransactionalProducer(logged.cluster.connection, f"{logged.topic}.other")
+    with closing(Beside(logged.cluster.connection, group, logged.topic)) as kept, closing(producer):
+        place, states = kept.read()
+        assert place is not None
+        producer.start()
+        with producer.transaction():
+            kept.write(replace(place, at=place.at + (1 << 40)), states, producer)
+    logged.change(3, "after it")
+    with logged.running():
+        logged.wait_equal()
+        logged.change(4, "and this is in the log")
+        logged.wait_equal()
 
 
 @pytest.mark.parametrize(

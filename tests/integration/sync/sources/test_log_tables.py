@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from enrich.base.errors import ConfigError
+from enrich.config.sections.sync.sources import slot_name
 from sync_service.sources import command
 from sync_service.sources.logged import route
 from tests.support.sync.many_tables import ManyTables, many_tables
@@ -239,6 +240,23 @@ def test_a_table_that_somebody_works_on_for_long_holds_no_other_up(many: ManyTab
         many.change("published", "afterwards")
         many.wait_equal()
         wait_until(lambda: not held(service, many), what="an end of the trouble")
+
+
+def test_a_publication_that_leaves_something_out_is_known_for_it(many: ManyTables) -> None:
+    for table in ("some", "part", "fine"):
+        many.make(table, rows=10)
+    publication = slot_name(many.source.name, "in")
+    listed = "{0}.some WHERE (id > 5), {0}.part (id), {0}.fine"
+    many.execute(f"CREATE PUBLICATION {publication} FOR TABLE {listed} WITH (publish_via_partition_root = true)")
+    with many.source.running() as service:
+        many.wait_equal("some", "fine")  # it was published anew, without the condition
+        many.insert("part", 11, 20)
+        wait_until(lambda: len(many.living("part")) == 20, what="the rows")
+        assert many.living("part")[b"15"] == b'{"id":15}'
+        assert not held(service, many)
+        many.execute(f"ALTER PUBLICATION {publication} SET (publish = 'insert')")
+        many.delete("fine", 1)
+        many.wait_equal("fine")
 
 
 def test_a_renamed_table_is_another_one(many: ManyTables) -> None:
