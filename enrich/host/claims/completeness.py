@@ -70,8 +70,9 @@ class Completeness:
         for partition, end in ends.offsets.items():
             # A partition that was added since then has no earlier records.
             known = self._partitions.setdefault(partition, _Partition(self._through))
-            if known.pending is None:
-                known.pending = ends.asked, end
+            # An end before the pending one: brokers have lost records, and that one may never be reached.
+            if known.pending is None or end < known.pending[1]:
+                known.pending, known.newest = (ends.asked, end), None
                 self._waiting.add(partition)
             else:
                 known.newest = ends.asked, end

@@ -62,6 +62,16 @@ def test_an_end_that_is_reached_at_the_very_moment_when_records_may_be_removed_p
     assert not table.is_at_end(0, 5, at(100 + SOON), SOON)
 
 
+def test_an_end_that_brokers_lose_before_it_is_reached_holds_nothing_up():
+    table = Completeness()
+    table.asked(Ends(at(100), {0: 10}))
+    table.asked(Ends(at(300), {0: 12}))
+    table.asked(Ends(at(500), {0: 9}))
+    assert table.published({0: 8}, at(500), SOON) is None
+    assert table.published({0: 9}, at(600), SOON) == at(500)
+    assert table.behind({0: 9}) == 0
+
+
 def test_what_a_former_agent_has_proven_makes_nobody_ready():
     table = Completeness(since=at(100))
     assert (table.complete_through, table.since, table.proven(3)) == (None, at(100), at(100))
