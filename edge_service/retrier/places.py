@@ -15,6 +15,8 @@ class Places:
 
     known: Mapping[str, TopicEnds]
     missing: Sequence[str]
+    is_told: bool = False
+    """Whether brokers have just said something of it."""
 
     def is_there(self, topic: str) -> bool:
         return topic in self.known
@@ -47,15 +49,16 @@ NOWHERE = Places({}, ())
 def look(plan: RetryPlan, topics: Topics, before: Places) -> Places:
     """Raises Retryable if the brokers do not answer. A missing topic is no error: who needs it makes it."""
     known: dict[str, TopicEnds] = {}
-    missing = []
+    missing, is_told = [], False
     for name, ends in topics.ends(plan.topics).items():
         if isinstance(ends, TopicEnds):
-            known[name] = ends
+            known[name], is_told = ends, True
         elif isinstance(ends, ConfigError):
             missing.append(name)
+            is_told = True
         else:
             _require_known(name, ends, before, known)
-    return Places(known, missing)
+    return Places(known, missing, is_told)
 
 
 def _require_known(name: str, error: EnrichError, before: Places, known: dict[str, TopicEnds]) -> None:

@@ -181,6 +181,8 @@ class _Work:
             self._silence, self._next_look_s = error, now_s + _LOOK_AGAIN_S
             return
         self._silence = None
+        if found.is_told:  # a client that reads nothing, as without partitions, does not say that they are back
+            self._reading.is_away = False
         self._require_same({name: ends.topic_id for name, ends in found.known.items()})
         if not self._places.is_like(found, self._plan.retry_out):
             self.close()

@@ -11,6 +11,7 @@ from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
 from tests.support.edge.retries import RetryWorld, Running, content, event_headers, running
 from tests.support.kafka.topics import Cluster, delete_records
+from tests.support.links.cut_link import HOST, CutLink
 from tests.support.seed import random_source
 from tests.support.waiting import wait_until
 
@@ -50,6 +51,23 @@ def test_timestamps_far_in_the_future_hold_nothing_up(world: RetryWorld) -> None
         world.put(range(20, 40))
         world.wait_for(range(40))
     assert world.came_out() == Counter(range(40))
+
+
+def test_an_instance_without_partitions_stands_by_again_once_brokers_answer_again(cluster: Cluster) -> None:
+    port = int(cluster.connection["bootstrap.servers"].rpartition(":")[2])
+    with CutLink(port) as link:
+        world = RetryWorld(Cluster({**cluster.connection, "bootstrap.servers": f"{HOST}:{port}"}))
+        world.make_topics(1)
+        with running(world) as one, running(world) as other:
+
+            def states() -> set[str]:
+                return {one.status().state, other.status().state}
+
+            wait_until(lambda: states() == {"running", "standby"}, deadline_s=60, what="an instance that stands by")
+            link.cut()
+            wait_until(lambda: states() == {"waiting"}, deadline_s=60, what="that both miss the brokers")
+            link.mend()
+            wait_until(lambda: states() == {"running", "standby"}, deadline_s=60, what="both as before")
 
 
 def test_topics_that_are_missing_are_waited_for_by_name(cluster: Cluster) -> None:
