@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Message
 from edge_service.expel.lane.events import Event, Lease
 from edge_service.expel.lane.order import KeyOrder, Waiting
 from edge_service.expel.plan import ExpelPlan
-from enrich.base.errors import Retryable
+from enrich.base.errors import CorruptState, Retryable
 from enrich.delivery.partitions.positions import Committed
 from enrich.delivery.plan import PartitionId
 from enrich.kafka import Topics, new_group_consumer, new_store_consumer, read_to_end
@@ -32,7 +32,11 @@ def known_in(
         numbers = [number for topic, number in partitions if topic == plan.section.topic]
         if any(number >= count for number in numbers):
             raise Retryable("the topic has new partitions", where=f"topic {plan.section.topic}", next_step=_BY_ITSELF)
-        waiting = _waiting(plan, connection, topics, numbers, topic_id) if numbers and plan.retry_in else {}
+        try:
+            waiting = _waiting(plan, connection, topics, numbers, topic_id) if numbers and plan.retry_in else {}
+        except CorruptState as error:  # an offset is gone, or its topic was made again, since it was asked for
+            what, again = "records of a retry topic were removed while it was read", "the route begins again by itself"
+            raise Retryable(what, where=error.where, next_step=again) from error
         for number in numbers:
             order.knows(number, waiting.get(number, Waiting()))
 
@@ -91,7 +95,7 @@ def _uncommitted(
     # To the end of what is written, not of what can be read now: the offsets of a transaction that is just being
     # committed are seen before its records.
     ends = {number: ends[number] for number in numbers if number in ends}
-    starts = {number: max(lows[number], reached[number].offset if number in reached else 0) for number in ends}
+    starts = {number: max(lows.get(number, 0), reached[number].offset if number in reached else 0) for number in ends}
     topic_id = topics.topic_id(topic)
     for number, note in notes.items():
         if note is not None and note.born not in ("", topic_id):  # what is committed is of a topic that is gone

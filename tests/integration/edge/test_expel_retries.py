@@ -12,7 +12,7 @@ from enrich.kafka.records import headers_of
 from enrich.kafka.writing.whole_transactions import WholeTransactions
 from tests.support.edge.expel import Endpoint, ExpelWorld, by_key, expelling
 from tests.support.edge.retries import running
-from tests.support.kafka.topics import Cluster
+from tests.support.kafka.topics import Cluster, delete_records
 from tests.support.seed import random_source
 from tests.support.servers.scripted_endpoint import whole
 from tests.support.waiting import wait_until
@@ -171,3 +171,30 @@ def test_an_event_that_is_forwarded_while_its_partition_is_taken_over_is_deliver
         with expelling(world):
             endpoint.wait_for([0], deadline_s=20)
         assert is_committed and endpoint.delivered == Counter([0])
+
+
+def test_what_the_brokers_remove_from_a_retry_topic_while_its_route_begins_stops_no_route(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(cluster, "1s", order="key", local={"tries": 1})
+    with Endpoint(lambda _: 503) as endpoint:
+        world.url = endpoint.url()
+        world.produce([0, 2])
+        with expelling(world):
+            wait_until(lambda: world.waiting() == Counter([0, 2]), what="the events")
+            world.wait_until_all_is_committed()
+        endpoint.decide = lambda _: 200
+        written = Topics.written_offsets
+        removed = 0
+
+        def removes(topics: Topics, name: str) -> dict[int, int]:
+            nonlocal removed
+            if name == world.retry_in() and not removed:
+                removed = 1
+                delete_records(cluster.connection, name, {0: removed})
+            return written(topics, name)
+
+        monkeypatch.setattr(Topics, "written_offsets", removes)
+        with expelling(world), running(world):
+            endpoint.wait_for([2], deadline_s=60)
+        assert removed and endpoint.delivered == Counter([2])
