@@ -204,7 +204,7 @@ class Lane:
         is_new = self._was_again or self.breaker.state is not State.CLOSED
         for find in (self._next_new, self._next_again) if is_new else (self._next_again, self._next_new):
             if (batch := find(now)) is not None:
-                self._was_again = batch.tries > 0
+                self._was_again = batch.failed is not None
                 return batch
         if self._again:
             due_in_s = self._again[0][0] - now

@@ -119,6 +119,8 @@ class LaneModel:
     """Of half a request."""
     too_large: Collection[int] = ()
     """The ids that no retry topic takes."""
+    retry_after: str | None = None
+    """What the endpoint says with a 503."""
     holds: list[str] = field(default_factory=list)
     requests: list[tuple[float, Sequence[int]]] = field(default_factory=list)
     """When each came, and what was in it."""
@@ -288,7 +290,7 @@ class _Running:
         await asyncio.sleep(chance.choice(self.model.latencies))
         if status is None:
             raise NoAnswer("the answer is lost", may_have_arrived=True)
-        return Answer(status, None, "")
+        return Answer(status, self.model.retry_after if status == 503 else None, "")
 
     async def close(self) -> None:
         pass

@@ -45,6 +45,18 @@ def test_events_that_an_endpoint_fails_on_keep_no_others_waiting(keeps_order: bo
     after(model, look)
 
 
+def test_an_event_that_an_endpoint_wants_again_at_once_and_fails_on_takes_turns_with_others():
+    model = model_of(lambda ids: 503 if ids[0] == 0 else 200, 30, events=1, parallel=1)
+    model.latencies, model.retry_after = (0.02,), "0"
+
+    async def look() -> None:
+        await asyncio.sleep(5)
+        assert model.moved == []
+        assert model.came == [*range(1, 30)]
+
+    after(model, look)
+
+
 def test_while_an_endpoint_is_down_it_is_probed_and_what_was_not_tried_yet_waits_for_it():
     well = False
     model = model_of(lambda _: 200 if well else 503, 5_000, events=10, parallel=16)
