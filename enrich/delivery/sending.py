@@ -57,9 +57,10 @@ class Sending:
         for partition in self._assigned.all():
             if partition.pending:
                 self._take(partition, offered)
-            elif partition.window is not None and partition.eof:
-                partition.window.read_to(partition.eof)
-                partition.position = partition.window.position
+            elif partition.eof:  # also if nothing came since it was assigned: what stands there may be no records
+                window = self._window(partition)
+                window.read_to(partition.eof)
+                partition.position = window.position
         if offered:
             self._sink.offer(offered)
         is_busy = any(partition.window for partition in self._assigned.all())
@@ -84,9 +85,7 @@ class Sending:
         self._sink.committed()
 
     def _take(self, partition: Partition, offered: list[Message]) -> None:
-        window = partition.window
-        if window is None:
-            window = partition.window = Window(partition.position, partition.done)
+        window = self._window(partition)
         for message in partition.pending:
             offset = message.offset()
             if offset is not None and window.take(offset, len(message)):
@@ -94,6 +93,11 @@ class Sending:
         epoch = partition.pending[-1].leader_epoch()
         partition.epoch = -1 if epoch is None else epoch
         partition.pending.clear()
+
+    def _window(self, partition: Partition) -> Window:
+        if partition.window is None:
+            partition.window = Window(partition.position, partition.done)
+        return partition.window
 
     def _settle(self) -> None:
         self._sink.settles.clear()

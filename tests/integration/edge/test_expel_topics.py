@@ -4,11 +4,13 @@ import json
 import time
 from base64 import b64decode, b64encode
 from collections import Counter
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from enrich.kafka.records import headers_of
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
 from tests.support.edge.retries import running
 from tests.support.kafka.topics import Cluster, delete_records
@@ -160,6 +162,23 @@ def test_what_the_dlq_does_not_take_whole_is_cut_and_what_it_takes_in_no_form_is
     assert len(kept) == spilled
     third = [b64decode(line["value"]) for line in kept] + [letters[1, 1].value] * ((1, 1) in letters)
     assert third == [b"3"]
+
+
+def test_a_transaction_that_was_given_up_leaves_nothing_that_seems_to_wait(world: ExpelWorld) -> None:
+    writer = WholeTransactions(world.cluster.connection, world.name)
+    with closing(writer), suppress(InterruptedError):
+        writer.start()
+        with writer.transaction():
+            writer.produce_all(world.topic(), [(None, b"1", [], 0)])
+            topics = world.cluster.topics
+            wait_until(lambda: topics.written_offsets(world.topic())[0] == 1, what="the record")
+            raise InterruptedError
+    with Endpoint() as endpoint:
+        world.url = endpoint.url()
+        with expelling(world) as running:
+            world.wait_until_all_is_committed()
+            wait_until(lambda: running.status().lag == 0, what="that nothing waits")
+        assert not endpoint.got
 
 
 def test_events_that_are_removed_while_the_route_waits_are_named_once_and_those_it_had_read_are_delivered(
