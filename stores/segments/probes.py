@@ -62,8 +62,8 @@ def _is_same(keys: pa.Array, others: pa.Array) -> bool:
         return True
     if keys.type != others.type or (len(keys), keys.offset) != (len(others), others.offset):
         return False
-    if pa.types.is_nested(keys.type):
-        return False  # their children have offsets of their own
+    if pa.types.is_nested(keys.type) or pa.types.is_dictionary(keys.type):
+        return False  # what their children and dictionaries hold is not among their buffers
     return _addresses(keys) == _addresses(others)
 
 

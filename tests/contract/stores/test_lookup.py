@@ -5,7 +5,7 @@ import pytest
 
 from stores.errors import ConfigError
 from stores.table import RowVersion, Status
-from tests.contract.stores.store_under_test import Answer, answers, table, version
+from tests.contract.stores.store_under_test import Answer, answers, find, table, version
 
 FREE, PRO = {"plan": "free"}, {"plan": "pro"}
 
@@ -126,6 +126,15 @@ def test_keys_of_any_type_find_their_text(open_store, keys):
     store = open_store(users=table())
     store.publish("users", version("7", 0, FREE))
     assert answers(store.reader.snapshot().table("users").lookup(keys, ["plan"])) == [hit("free", 0)]
+
+
+def test_keys_that_share_all_but_their_dictionary_are_other_keys(open_store):
+    store = open_store(users=table())
+    store.publish("users", version("a", 0, FREE), version("b", 1, PRO))
+    indices = pa.array([0, 0], pa.int32())
+    for key, expected in (("a", hit("free", 0)), ("b", hit("pro", 1))):
+        keys = pa.DictionaryArray.from_arrays(indices, pa.array([key]))
+        assert find(store.reader.snapshot().table("users"), keys) == [expected, expected]
 
 
 def test_a_composite_key_is_a_compact_json_array_and_a_null_part_makes_it_null(open_store):
