@@ -1,9 +1,8 @@
 """Sends letters back on their ways: record and tombstone of the letter in one transaction, so never twice."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, silent
@@ -11,10 +10,14 @@ from enrich.admin.rejected.choosing import Selection, letters
 from enrich.admin.rejected.letter import Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.ways import GONE, Way, Ways
+from enrich.delivery.refused.topics import LARGEST_MESSAGE, room_in
 from enrich.kafka.topic_settings import is_compacted
+from enrich.kafka.writing.dead_letters import record_size
 from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
 
-_AT_A_TIME = 1_000
+_AT_A_TIME, _BYTES_AT_A_TIME = 1_000, 32 * 2**20
+_BATCH_BYTES = 16 * 2**10
+"""Letters go to topics that are not known before: what is sent together must fit into each of them."""
 
 # These texts are keys in the JSON of `enrich dlq replay`: they must not change.
 CUT = "its value was cut, since the DLQ does not take it whole"
@@ -22,6 +25,7 @@ EMPTY = "whether its value was empty or null the letter does not tell"
 MASKED = "it was masked, so its event is only in the topic that it came from"
 NO_KEY = "it has no key, and the topic is compacted"
 NEWER = "its key has something newer in the table's topic"
+TOO_LARGE = "it is larger than a record of the topic to which it goes may be"
 UNCHECKED = "a replay cannot check the event again: with --force it is written as it was sent"
 
 
@@ -50,6 +54,7 @@ class Replay:
         self._force = force
         self._report = report
         self._compacted: dict[str, bool | None] = {}
+        self._rooms: dict[str, int] = {}
         self.outcome = Replayed()
 
     def run(self, selection: Selection, *, dry: bool = False) -> Replayed:
@@ -66,7 +71,9 @@ class Replay:
 
     def _send_all(self, selection: Selection) -> None:
         identity = f"enrich.dlq.{self._dlq}"
-        producer = WholeTransactions(self._cluster.connection, identity, deadline_s=self._cluster.deadline_s)
+        sizes = {"message.max.bytes": LARGEST_MESSAGE, "batch.size": _BATCH_BYTES}
+        connection = {**sizes, **self._cluster.connection}
+        producer = WholeTransactions(connection, identity, deadline_s=self._cluster.deadline_s)
         with closing(producer):
             # Must come before anything is read: it settles the last transaction of a killed replay.
             producer.start()
@@ -79,8 +86,7 @@ class Replay:
 
     def _found(self, selection: Selection) -> Iterator[Sequence[tuple[Letter, Way]]]:
         """The letters that can be replayed, some at a time. They count as replayed when the next are asked for."""
-        found = letters(self._cluster, self._dlq, selection, self._report)
-        while some := list(islice(found, _AT_A_TIME)):
+        for some in _some_at_a_time(letters(self._cluster, self._dlq, selection, self._report)):
             ready = list(self._ready(some))
             yield ready
             self.outcome.replayed += len(ready)
@@ -110,6 +116,8 @@ class Replay:
             return NO_KEY
         if compacted and not letter.value:
             return EMPTY
+        if record_size(letter.key, letter.value, way.headers) > self._room_in(way.topic):
+            return TOO_LARGE
         if self._force:
             return None
         return NEWER if letter.name in newer else UNCHECKED if way.is_unchecked else None
@@ -141,9 +149,26 @@ class Replay:
             self._compacted[topic] = is_compacted(settings) if known else None
         return self._compacted[topic]
 
+    def _room_in(self, topic: str) -> int:
+        if topic not in self._rooms:
+            self._rooms[topic] = room_in([topic], self._cluster.topics, self._cluster.connection)
+        return self._rooms[topic]
+
     def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:
         producer.produce_one(way.topic, letter.key, letter.value, headers=way.headers, partition=way.partition)
         producer.produce_one(self._dlq, letter.name.encode(), None, partition=letter.dlq_partition)
+
+
+def _some_at_a_time(found: Iterable[Letter]) -> Iterator[Sequence[Letter]]:
+    some, size = list[Letter](), 0
+    for letter in found:
+        some.append(letter)
+        size += len(letter.value)
+        if len(some) >= _AT_A_TIME or size >= _BYTES_AT_A_TIME:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def purge(cluster: Cluster, dlq: str, places: Sequence[tuple[str, int]]) -> None:

@@ -11,7 +11,7 @@ from enrich.kafka import COMPACTED, Connection, Topics
 _DEFAULT_ROOM = 1_000_000
 _BATCH_OVERHEAD = 200
 _HEADERS = 64 * 2**10
-_LEAST_MESSAGE, _LARGEST_MESSAGE = 1_000, 1_000_000_000
+_LEAST_MESSAGE, LARGEST_MESSAGE = 1_000, 1_000_000_000
 """What a producer can be told; a topic may take more."""
 _LARGEST_BATCH = 1_000_000
 """The client's default."""
@@ -20,7 +20,7 @@ _LARGEST_BATCH = 1_000_000
 def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
     """The largest record that all of these topics take, in bytes; a batch must fit too, or brokers refuse it whole."""
     ours = producer.get("message.max.bytes")
-    rooms = [_LARGEST_MESSAGE if ours is None else int(str(ours))]
+    rooms = [LARGEST_MESSAGE if ours is None else int(str(ours))]
     for name in names:
         try:
             rooms.append(int(topics.settings(name).get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD)

@@ -12,6 +12,7 @@ from enrich.kafka.records import headers_of
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, sender_of
 from tests.support.commands import Done, enrich, lines
 from tests.support.kafka.topics import Cluster
+from tests.support.seed import random_source
 
 EVENT = [("trace", b"\x00\xff"), ("trace", None)]
 
@@ -22,7 +23,8 @@ class Edges:
     def __init__(self, cluster: Cluster, new_topic: Callable[..., str], write: Callable[[str], Path]) -> None:
         self.cluster = cluster
         self.topic, self.raw = new_topic(partitions=4), new_topic(partitions=2)
-        self.dead, self.bad = new_topic(cleanup_policy="compact"), new_topic(cleanup_policy="compact")
+        self.dead = new_topic(cleanup_policy="compact", max_message_bytes="4000000")
+        self.bad = new_topic(cleanup_policy="compact")
         self.name = f"e{time.time_ns()}"
         to = "{http: {url: 'https://example.org/events'}}"
         self.config = write(
@@ -32,12 +34,16 @@ class Edges:
         )
         self.retry_out = f"test.{self.name}.retry_out"
 
-    def bury(self, offset: int, *headers: tuple[str, bytes | None], route: str = "", topic_id: str = "") -> None:
+    def bury(
+        self, offset: int, *headers: tuple[str, bytes | None], route: str = "", topic_id: str = "", value: bytes = b""
+    ) -> None:
         """As expel does it."""
-        origin = Origin(self.topic, 3, offset, b"k%d" % offset, b'{"n": %d}' % offset, [*EVENT, *headers])
+        value = value or b'{"n": %d}' % offset
+        origin = Origin(self.topic, 3, offset, b"k%d" % offset, value, [*EVENT, *headers])
         stage = route or self.name
         sender = sender_of(f"test.expel.{stage}", topic_id)
-        self._write(self.dead, dead_letter(origin, "HTTP 422: no", stage=stage, sender=sender))
+        letter = dead_letter(origin, "HTTP 422: no", stage=stage, sender=sender, largest_value=len(value))
+        self._write(self.dead, letter)
 
     def refuse(self, number: int) -> None:
         """As ingest does it."""
@@ -46,7 +52,7 @@ class Edges:
         self._write(self.bad, DeadLetter(b"test.ingest.plays/abc/%d" % number, b"{}", headers))
 
     def _write(self, dlq: str, letter: DeadLetter) -> None:
-        with DeliveringProducer(self.cluster.connection) as producer:
+        with DeliveringProducer({**self.cluster.connection, "message.max.bytes": 4_000_000}) as producer:
             producer.produce(dlq, letter.key, letter.value, headers=letter.headers)
 
     def run(self, *words: str) -> Done:
@@ -85,6 +91,22 @@ def test_a_letter_of_a_route_goes_back_once_through_its_retry_topic_as_if_it_wer
     assert edges.listed() == {}
     edges.run("replay", "--all")
     assert len(cluster.messages(edges.retry_out)) == 2
+
+
+def test_letters_go_back_as_large_as_their_topic_takes_them_and_larger_ones_keep_no_others_back(edges: Edges) -> None:
+    edges.cluster.topics.create(edges.retry_out, partitions=4, config={"max.message.bytes": "2500000"})
+    chance = random_source("large letters")
+    sizes = {1: 10, 2: 2_000_000, 3: 3_000_000, 4: 10}
+    values = {offset: b"%d" % offset + chance.randbytes(size) for offset, size in sizes.items()}
+    for offset, value in values.items():
+        edges.bury(offset, value=value)
+    done = edges.run("replay", "--all")
+    skipped = {reason: number for line in lines(done) for reason, number in line.get("skipped", {}).items()}
+    assert skipped == {"it is larger than a record of the topic to which it goes may be": 1}, done.stderr
+    assert {message.value() for message in edges.cluster.messages(edges.retry_out)} == {
+        values[one] for one in (1, 2, 4)
+    }
+    assert len(edges.listed()) == 1
 
 
 def test_a_letter_that_was_given_up_again_counts_how_often_it_was_replayed(edges: Edges) -> None:
