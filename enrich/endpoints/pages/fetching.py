@@ -108,8 +108,7 @@ class Fetcher:
             self.close()
             if not was_open:
                 raise Unreachable("the endpoint hung up without an answer", where=self._where) from None
-        with self._errors():
-            return self._answer(url, known)
+        return self._tried(url, known)
 
     def _answer(self, url: str, known: Known) -> "Fetched | _Later | None":
         parts = urlsplit(url)

@@ -48,7 +48,7 @@ def rows_of(body: bytes, paging: Paging, where: str) -> Sequence[bytes]:
             found = _items.decode(_at(body, paging.rows))
     except KeyError:
         raise Retryable(f"the answer has nothing at {paging.rows}", where=where) from None
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         what = f"an array at {paging.rows}" if paging.rows else "an array, nor an object a line"
         raise Retryable(f"the answer is no JSON with {what}", where=where) from None
     rows = [bytes(row) for row in found]
@@ -85,7 +85,7 @@ def _word(body: bytes, pointer: str, where: str) -> str | None:
         found = msgspec.json.decode(_at(body, pointer))
     except KeyError:
         return None
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Retryable(f"the answer is no JSON with a next page at {pointer}", where=where) from None
     if found is None or found is False:
         return None
@@ -107,8 +107,10 @@ def _with(url: str, name: str, value: str) -> str:
 
 def _same_host(url: str, target: str, where: str) -> str:
     """Tokens must not go elsewhere because an answer says so."""
-    joined = urljoin(url, target)
-    own, theirs = urlsplit(url), urlsplit(joined)
+    try:
+        own, theirs = urlsplit(url), urlsplit(urljoin(url, target))
+    except ValueError:
+        raise Retryable("what the endpoint gives for the next page is no address", where=where) from None
     if (own.scheme, own.netloc) != (theirs.scheme, theirs.netloc):
         raise Retryable("the next page is on another host: it is not asked for", where=where)
     return urlunsplit(theirs._replace(fragment=""))

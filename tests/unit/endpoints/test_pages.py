@@ -184,11 +184,38 @@ def test_no_half_answer_is_taken_for_a_whole_one(step: Any, says: str) -> None:
         assert time.monotonic() - began < 30
 
 
+@pytest.mark.parametrize("ends", [closes, resets])
+def test_an_endpoint_that_hangs_up_on_a_kept_connection_and_on_a_fresh_one_is_asked_again_later(ends: Any) -> None:
+    """As one does that is just started again behind a balancer."""
+    first = answers(200, body([ROWS[0]]))
+    with ScriptedEndpoint(first, ends, ends, first) as endpoint:
+        reader = PagesReader(endpoint.url(), Paging(), Request(), where="source s")
+        assert reader.read(Known()) is not None
+        with pytest.raises(Unreachable, match="hung up"):
+            reader.read(Known())
+        assert reader.read(Known()) is not None
+        reader.close()
+
+
 def test_a_next_page_on_another_host_gets_no_token() -> None:
     with ScriptedEndpoint() as other, ScriptedEndpoint(answers(200, body({"items": ROWS, "next": "http://e/"}))) as own:
         with pytest.raises(Retryable, match="another host"):
             read(own, Paging("/items", Next.pointer, "/next"), headers={"authorization": "Bearer t"})
         assert not other.requests
+
+
+@pytest.mark.parametrize("address", ["http://[", "//[::1", "http://[x]/items"])
+def test_a_next_page_at_what_is_no_address_is_an_error(address: str) -> None:
+    step = answers(200, body([{"id": 1}]), [("link", f"<{address}>; rel=next")])
+    with ScriptedEndpoint(step) as endpoint, pytest.raises(Retryable, match="next page"):
+        read(endpoint, Paging(next=Next.link))
+
+
+@pytest.mark.parametrize("content", [b'{"next": "\xe9", "items": []}', b'{"\xe9": 1, "items": []}'])
+def test_an_answer_that_is_not_utf_8_is_an_error(content: bytes) -> None:
+    paging = Paging("/items", Next.pointer, "/next")
+    with ScriptedEndpoint(answers(200, content)) as endpoint, pytest.raises(Retryable, match="the answer is no JSON"):
+        read(endpoint, paging)
 
 
 def test_pages_in_a_circle_end() -> None:
