@@ -70,9 +70,14 @@ def identify(pid: int) -> Identity | None:
 
 
 def started_at(process: Identity) -> float:
-    """Start time in seconds since 1970."""
+    """Start time in seconds since 1970. It changes when the host's clock is set."""
     boot = (PROC / "stat").read_text(encoding="ascii").partition("\nbtime ")[2].split()[0]
-    return int(boot) + process.started / os.sysconf("SC_CLK_TCK")
+    return int(boot) + started_since_boot(process)
+
+
+def started_since_boot(process: Identity) -> float:
+    """Start time in seconds since the host was booted."""
+    return process.started / os.sysconf("SC_CLK_TCK")
 
 
 class WatchedProcess:

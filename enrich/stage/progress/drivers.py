@@ -13,12 +13,14 @@ from typing import Protocol
 from uuid import uuid4
 
 from enrich.base.errors import Retryable
-from enrich.base.processes import Identity, identify, started_at
+from enrich.base.processes import Identity, identify, started_at, started_since_boot
 
 _log = logging.getLogger(__name__)
 
 NAME = "enrich-driver"
 """The text that is in the checkpoint while a driver runs."""
+_SINCE_1970_S = 1e9
+"""No host has been up for so long."""
 _LOOK_EVERY_S = 0.5
 _PATIENCE_S = 20.0
 """A driver without events learns after 5 s that it is fenced. One that was killed on another host never deletes its
@@ -40,12 +42,14 @@ class Driver:
     host: str
     pid: int
     started: float
+    """In seconds since the host was booted: its clock may be set while the driver runs. Earlier releases wrote seconds
+    since 1970."""
     run: str
 
     @classmethod
     def here(cls) -> "Driver":
         me = identify(os.getpid()) or Identity(os.getpid(), 0)
-        return cls(socket.gethostname(), me.pid, started_at(me), str(uuid4()))
+        return cls(socket.gethostname(), me.pid, started_since_boot(me), str(uuid4()))
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -56,7 +60,11 @@ class Driver:
         if self.host != socket.gethostname():
             return False
         found = identify(self.pid)
-        return found is None or abs(started_at(found) - self.started) > 1
+        if found is None:
+            return True
+        if self.started > _SINCE_1970_S:
+            return abs(started_at(found) - self.started) > 1
+        return started_since_boot(found) != self.started
 
 
 def is_at_work(checkpoint: Texts) -> bool:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from enrich.base.processes import started_at
 from enrich.stage.progress import drivers
 from enrich.stage.progress.drivers import NAME, Driver, at_work, is_at_work, wait_for_others
 from tests.support.processes import kill, without_first_thread
@@ -59,6 +60,17 @@ def test_one_that_was_killed_on_this_host_is_not_waited_for_and_one_on_another_o
     checkpoint.write(NAME, replace(another, host="another").to_text())
     assert waits(checkpoint)
     wait_for_others(checkpoint, lambda: False, patience_s=0)
+
+
+def test_one_is_waited_for_also_if_the_clock_of_its_host_was_set_meanwhile(monkeypatch):
+    checkpoint = Texts()
+    with at_work(checkpoint):
+        monkeypatch.setattr(drivers, "started_at", lambda process: started_at(process) + 3_600)
+        assert is_at_work(checkpoint)
+        assert waits(checkpoint)
+        me = Driver.here()
+        checkpoint.write(NAME, replace(me, started=me.started - 1).to_text())
+        assert not is_at_work(checkpoint), "its process id is another's by now"
 
 
 def test_one_whose_first_thread_has_ended_is_at_work_until_the_last_one_has(another):
