@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from enrich.kafka.clients.errors import MISSING_TOPIC
 from enrich.kafka.columnar.records import HEADER, Came, Records
 from enrich.kafka.librdkafka import INT, POINTER, SIZE, TEXT, Functions, Library
 
@@ -35,9 +36,28 @@ _FUNCTIONS: Functions = {
     "topic_new": (POINTER, [POINTER, TEXT, POINTER]),
     "topic_destroy": (None, [POINTER]),
     "last_error": (INT, []),
+    "conf": (POINTER, [POINTER]),
+    "conf_set_error_cb": (None, [POINTER, POINTER]),
     "error_code": (INT, [POINTER]),
     "error_destroy": (None, [POINTER]),
 }
+
+_OF_PARTITIONS = {*MISSING_TOPIC, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION}
+_HEARD: dict[int, list[KafkaError]] = {}
+"""By the handles of consumers: what is wrong with their partitions."""
+
+
+def _hear_error(handle: int, code: int, reason: bytes | None, _: object) -> None:
+    """librdkafka tells of a topic that is gone, or may not be read, in the queue of the partition, and by a call: in
+    place of the Python client's own function, which ends the process if the queue is not read by the client. Of brokers
+    that are away it tells here, too; it looks for them itself."""
+    if code in _OF_PARTITIONS and handle in _HEARD:
+        _HEARD[handle].append(KafkaError(code, (reason or b"").decode(errors="replace")))
+
+
+_ON_ERROR = ctypes.CFUNCTYPE(None, POINTER, INT, TEXT, POINTER)(_hear_error)
+"""As long as any client lives."""
+
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -57,6 +77,9 @@ class NativeIncoming:
         self._library = Library(_FUNCTIONS)
         self._consumer = consumer
         self._handle = _handle(consumer)  # it lives as long as the consumer
+        self._heard: list[KafkaError] = []
+        _HEARD[self._handle] = self._heard
+        self._library.conf_set_error_cb(self._library.conf(self._handle), ctypes.cast(_ON_ERROR, POINTER))
         self._queue = self._library.queue_new(self._handle)
         self._partitions: list[int] = []
         """The queues of the partitions, each with its records in ours."""
@@ -93,6 +116,7 @@ class NativeIncoming:
         """Before the consumer is closed."""
         queue, self._queue = self._queue, None
         if queue is not None:
+            _HEARD.pop(self._handle, None)
             for each in self._partitions:
                 self._library.queue_forward(each, None)
                 self._library.queue_destroy(each)
@@ -100,11 +124,13 @@ class NativeIncoming:
 
     def _hear(self) -> None:
         """What librdkafka has to tell, other than records. Only the Python client may hear it: called back out of a
-        call that is not its own it ends the process. So our queue has nothing but records."""
+        call that is not its own it ends the process. So our queue has nothing but records, and errors of partitions."""
         message = self._consumer.poll(0)
         if message is not None:
             # A record that has come another way would be missing in its place.
             raise KafkaException(message.error() or KafkaError(KafkaError._OUTDATED))
+        if self._heard:
+            raise KafkaException(self._heard.pop())
 
     def _came(self, messages: _Numbers, reached: Mapping[tuple[str, int], int] | None = None) -> Came:
         count, room, of = len(messages), ctypes.addressof(self._room), self._of

@@ -126,8 +126,7 @@ class SlotFlow:
         except SlotJobFailed as failed:
             self._note_failure(failed.error)
         except EnrichError:
-            if self._watch is not None:
-                self._watch.require_same_now()  # which says more of a topic that is gone
+            self._require_source()
             raise
         else:
             # All slots were shut out: by another driver, or because their transactions have timed out.
@@ -240,9 +239,17 @@ class SlotFlow:
             wait_s = self._pause.next_s()
             self._anew_at = time.monotonic() + wait_s
             _log.warning("the slots cannot begin now", extra={"reason": str(error), "in_s": wait_s})
+        except ConfigError:
+            self._require_source()
+            raise
         else:
             self._anew_at = None
             self._pause.reset()
+
+    def _require_source(self) -> None:
+        """Says more than what brokers, or slots, say of a topic that is gone."""
+        if self._watch is not None:
+            self._watch.require_same_now()
 
     def _end_run(self) -> None:
         """Once no slot can commit any more all that they have done is counted."""
@@ -278,8 +285,9 @@ class SlotFlow:
         partitions = {topic: each[1] for topic, each in found.items() if not isinstance(each, EnrichError)}
         if known is self.source and partitions == self._partitions:
             return
-        if set(partitions) < set(self._partitions):
-            return  # the watch says what to do about it
+        if any(len(partitions.get(topic, ())) < len(own) for topic, own in self._partitions.items()):
+            # A topic that is gone ends the stage: its slot says so, if it goes on. And a broker may be behind.
+            return
         _log.info(
             "the source has grown; the slots begin again", extra={"partitions": sum(map(len, partitions.values()))}
         )

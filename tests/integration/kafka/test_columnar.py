@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from enrich.kafka import new_assigned_consumer, new_producer
+from enrich.kafka.clients.errors import MISSING_TOPIC
 from enrich.kafka.columnar import HEADERS, Came, Records
 from enrich.kafka.columnar.native import NativeIncoming, NativeOutgoing, is_known
 from enrich.kafka.columnar.plain import PlainIncoming, PlainOutgoing
@@ -189,6 +190,21 @@ def test_brokers_that_are_not_there_do_not_end_the_process():
         # What it has to tell comes meanwhile.
         assert reading.take(10, 1.0) is None
         assert reading.take(10, 1.0) is None
+
+
+def test_a_topic_that_is_deleted_is_an_error_and_does_not_end_the_process(cluster, topic):
+    producer = new_producer(cluster.connection)
+    producer.produce(topic, b"1")
+    assert producer.flush(GUARD_S) == 0
+    often = {"topic.metadata.refresh.interval.ms": 500}
+    consumer = new_assigned_consumer(cluster.connection, "nobody", **often)
+    with closing(consumer), closing(NativeIncoming(consumer)) as reading:
+        reading.begin([TopicPartition(topic, 0, 0)])
+        wait_until(lambda: reading.take(10, 0.1), what="the record")
+        cluster.topics.delete(topic)
+        with pytest.raises(KafkaException) as raised:
+            wait_until(lambda: reading.take(10, 0.1), what="an error")
+    assert raised.value.args[0].code() in MISSING_TOPIC
 
 
 def test_a_header_whose_name_is_no_text_is_read(cluster, topic):

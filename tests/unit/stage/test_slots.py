@@ -27,6 +27,7 @@ from enrich.stage.realtime.pieces import columns_of
 from enrich.stage.realtime.progress import Mark
 from enrich.stage.realtime.size import MOST, Size
 from enrich.stage.realtime.slot import REST_S, _Session
+from enrich.stage.run.slots import SlotFlow
 from enrich.stage.steps.step import Operator
 from enrich.stage.task.columns import OFFSET, TIMESTAMP
 from enrich.stage.task.report import BatchReport
@@ -448,3 +449,25 @@ def test_metrics_go_on_after_a_note_that_had_no_room_for_lags():
         counted.slots({0: note.counts})
     assert counted.totals()["events"] == LONG.came.count + 2
     assert metrics.lags()["lag_in_s"]["p99"] == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"a": ("1", [0]), "b": ConfigError("Kafka: Broker: Unknown topic or partition"), "c": ("3", [0])},
+        {"a": ("1", [0]), "b": ("2", [0]), "c": ("3", [0])},
+    ],
+)
+def test_when_the_source_grows_no_partition_is_left_out_that_a_broker_does_not_name_now(found):
+    flow: Any = SlotFlow.__new__(SlotFlow)
+    begun: list[Any] = []
+    source = SimpleNamespace(ids=dict.fromkeys("abc"), keep_with=lambda _: None)
+    flow.source, flow._partitions, flow._watch = None, {"a": [0], "b": [0, 1]}, SimpleNamespace(known=source)
+    topics = SimpleNamespace(identities=lambda _: found)
+    flow._start, flow._begin_anew = SimpleNamespace(topics=topics, checkpoint=None), lambda: begun.append(1)
+    flow._look_for_more()
+    assert begun == []
+    topics.identities = lambda _: {**found, "b": ("2", [0, 1])}
+    flow._look_for_more()
+    assert begun == [1]
+    assert flow._partitions == {"a": [0], "b": [0, 1], "c": [0]}

@@ -40,9 +40,9 @@ def read_topics(world, *names, **section):
     return world.stage("enrich", [], source={"topics": topics, **SCHEMA}, **section)
 
 
-def read_pattern(world, text):
+def read_pattern(world, text, **section):
     pattern = f"{world.document['name']}\\.{text}"
-    return world.stage("enrich", [], source={"topic_pattern": pattern, **SCHEMA})
+    return world.stage("enrich", [], source={"topic_pattern": pattern, **SCHEMA}, **section)
 
 
 def committed(world, stage, *names):
@@ -206,13 +206,15 @@ def test_topics_of_a_pattern_are_read_also_those_that_come_while_the_stage_runs_
     assert "deleted" in refused(spark, world, stage).what
 
 
-def test_a_topic_of_a_pattern_that_is_deleted_under_a_running_stage_is_told(spark, world):
-    stage = read_pattern(world, r"plays\.\w+")
+@pytest.mark.parametrize("profile", ["latency", "realtime"])
+def test_a_topic_of_a_pattern_that_is_deleted_under_a_running_stage_is_told(spark, world, profile):
+    stage = read_pattern(world, r"plays\.\w+", profile=profile)
     send(world, "plays.a", range(10))
     send(world, "plays.b", range(10, 20))
     with running(spark, world, stage) as run:
         until_ids(world, stage, range(20), run)
         world.cluster.topics.delete(world.topic("plays.b"))
+        send(world, "plays.c", range(20, 30))  # in the same moment another one comes
         wait_until(lambda: run.error is not None, what="the end of the stage")
     assert isinstance(run.error, WouldLoseData), run.error
     assert (run.error.where, "was deleted" in run.error.what) == (f"topic {world.topic('plays.b')}", True)
