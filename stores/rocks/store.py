@@ -158,10 +158,8 @@ class RocksStore:
         """The first step of `bulk`, for a load that another process prepares. See `Target` for the next steps."""
         with self._writing():
             self._known(table)
-            table_id = self._new_table_id()
-            self._loading.add(table_id)
-            return Reserved(
-                TableState(table, table_id, self._specs[table].key),
+            reserved = Reserved(
+                TableState(table, self._new_table_id(), self._specs[table].key),
                 Waiting(self._database, self._state.tables[table].table_id),
                 work=self._directory.new_work(),
                 budget=budget or self._sizes.bulk,
@@ -169,6 +167,8 @@ class RocksStore:
                 room=self._room,
                 now=self._clock.now_ms(),
             )
+            self._loading.add(reserved.table.table_id)
+            return reserved
 
     def memory(self) -> Mapping[str, int]:
         """Bytes that the database holds in memory now, by purpose; nothing while it cannot be opened again."""
@@ -214,12 +214,17 @@ class RocksStore:
 
         If they are already visible to readers, they stay: a load may fail in its very last steps, after the swap."""
         with self._writing():
-            if table_id not in {table.table_id for table in self._state.tables.values()}:
+            is_shown = table_id in {table.table_id for table in self._state.tables.values()}
+            # On a full disk loads fail again and again before they have a row, and ids are few: no write for those.
+            if not is_shown and self._has_rows(table_id):
                 self._database.write({}, ranges=table_ranges(table_id))
                 self._database.flush()
             self._loading.discard(table_id)
 
     # Inside.
+
+    def _has_rows(self, table_id: int) -> bool:
+        return any(next(self._database.scan(*rows), None) is not None for rows in table_ranges(table_id))
 
     def _give_space_back(self, table_id: int) -> None:
         # Errors can be ignored: RocksDB's own compactions free these rows later, and damage shows when it is read.

@@ -10,7 +10,7 @@ from stores.errors import Fatal, Retryable
 from stores.protocol import TableUpdate
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.database import Database
-from stores.rocks.directory import Watermark
+from stores.rocks.directory import Directory, Watermark
 from stores.rocks.layout import table_ranges
 from stores.table import Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
@@ -144,6 +144,19 @@ def test_a_store_that_cannot_be_opened_again_uses_no_memory_and_says_so(writer, 
         assert writer.memory() == {}
     writer.publish({"users": update(0, A)})
     assert writer.memory()["block_cache"] >= 0
+
+
+def test_loads_that_fail_on_a_full_disk_before_they_have_a_row_keep_no_number(writer, monkeypatch):
+    full = fails_with(Retryable("the disk is full"))
+    with monkeypatch.context() as broken:
+        broken.setattr(Database, "flush", full)
+        for _ in range(3):
+            writer.bulk("users").abandon()
+        broken.setattr(Directory, "new_work", full)
+        for _ in range(3):
+            with pytest.raises(Retryable):
+                writer.bulk("users")
+    assert not writer._loading, "there are 65,535 of them"
 
 
 def test_a_store_is_closed_at_once_although_it_compacts(held, writer):
