@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, Retryable
 from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.writing.transactions import TransactionalProducer
@@ -101,7 +101,7 @@ class LogRoute:
         keeping = held.enter_context(closing(followed.keeping(topics)))
         stream = held.enter_context(closing(ReplicationStream(followed.dsn)))
         known, states = keeping.read()
-        place = self._place(slots, stream, known)
+        place = self._place(slots, stream, known, checkpoint)
         if place != known:
             forgotten = known is None  # and with it the newest version
             states = {n: state.of_unknown_versions() if forgotten else state.anew() for n, state in states.items()}
@@ -115,7 +115,9 @@ class LogRoute:
             following.note(place, states)
         Working(Parts(work, tools, tables, comparing), following, checkpoint).run()
 
-    def _place(self, slots: Slots, stream: ReplicationStream, known: Place | None) -> Place:
+    def _place(
+        self, slots: Slots, stream: ReplicationStream, known: Place | None, checkpoint: Callable[[], None]
+    ) -> Place:
         """Where to go on, or where to begin: then it is not the known one."""
         slot, here = slots.slot(), (stream.system, stream.timeline, slots.name)
         # Versions rise even if the log of another database begins lower.
@@ -125,7 +127,9 @@ class LogRoute:
             slots.drop()
             slot = None
         if slot is None:
-            return Place(*here, slots.make(), *newest)
+            return Place(*here, slots.make(checkpoint), *newest)
+        if not slot.confirmed:  # by an instance that had its turn before: the known place is not in it
+            raise Retryable("the slot is being made at this moment", where=f"slot {slots.name}")
         if known is None or (known.system, known.timeline, known.slot) != here or slot.confirmed > known.at:
             # Somebody has made the slot again, or has read from it: what it has passed is nowhere else.
             return Place(*here, slot.confirmed, *newest)

@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from psycopg import errors, sql
+from psycopg import errors, pq, sql
 
 from stores.errors import ConfigError
 from stores.external.postgres.log.literals import Kind, kinds_of
 from stores.external.postgres.log.messages import ColumnSent
 from stores.external.postgres.log.stream import lsn_number
 from stores.external.postgres.session import LIMITS_TRANSACTIONS_SINCE, PostgresSession
+from stores.external.postgres.waiting import arrived
 
 _LOCK_S = 1.0
 _MAKING_S = 86_400.0
@@ -60,6 +61,7 @@ class Slot:
     """A replication slot as it is now."""
 
     confirmed: int
+    """0: it is being made at this moment."""
     is_lost: bool
     """PostgreSQL has removed what it had to keep: max_slot_wal_keep_size."""
     held_bytes: int
@@ -288,21 +290,33 @@ class Slots:
         (limit,) = self._row("SELECT current_setting('max_slot_wal_keep_size')")
         return None if limit == "-1" else str(limit)
 
-    def make(self) -> int:
-        """Makes the slot, and returns from where it has the log. Waits until all running transactions have ended."""
+    def make(self, checkpoint: Callable[[], None]) -> int:
+        """Makes the slot, and returns from where it has the log. Waits until all running transactions have ended, and
+        calls `checkpoint` now and then."""
         more = ", failover => true" if self._server_version >= _FAILOVER_SINCE else ""
-        statement = f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{more})"  # noqa: S608 - ours
+        name = sql.Literal(self.name).as_string(None)
+        statement = f"SELECT lsn::text FROM pg_create_logical_replication_slot({name}, 'pgoutput'{more})"  # noqa: S608 - ours
         unlimited = "SET lock_timeout = 0; SET statement_timeout = 0"
         if self._server_version >= LIMITS_TRANSACTIONS_SINCE:
             unlimited += "; SET transaction_timeout = 0"
         try:
             with self._session.connection(_MAKING_S) as connection:
                 connection.execute(unlimited)
-                ((position,),) = connection.execute(statement, [self.name])
+                wire: Any = connection.pgconn
+                wire.send_query(statement.encode())
+                while wire.is_busy():
+                    if arrived(wire.socket, _LOOK_EVERY_S):
+                        wire.consume_input()
+                    checkpoint()
+                result = wire.get_result()
+                if result.status == pq.ExecStatus.FATAL_ERROR:
+                    raise errors.error_from_result(result)
+                position = result.get_value(0, 0).decode()
         except ConfigError as error:
             raise ConfigError(error.what, where=self._where, next_step="raise max_replication_slots") from error
         finally:
-            self._session.close()  # the next connection has its limits again
+            # The next connection has its limits again. If it ends before, the server gives up what it has begun.
+            self._session.close()
         return lsn_number(position)
 
     def drop(self) -> None:

@@ -411,6 +411,21 @@ def test_a_key_that_moves_while_nobody_runs_and_the_log_does_not_tell_it_leaves_
         assert service.status("in").counters["readings"] == 1
 
 
+def test_a_stop_does_not_wait_for_transactions_of_others(logged: SourceWorld) -> None:
+    """The slot is made when those of now are over."""
+    logged.make_table(rows=10)
+    slot = slot_name(logged.name, "in")
+    logged.execute(f"CREATE PUBLICATION {slot} FOR TABLE {{}} WITH (publish_via_partition_root = true)")
+    count = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
+    with psycopg.connect(logged.dsn) as other:
+        other.execute(logged.filled("INSERT INTO {} VALUES (100, 'early')"))
+        with logged.process() as process:
+            wait_until(lambda: logged.postgres.execute(count, [slot]).fetchone()[0] == 1, what="the slot")
+            process.terminate()
+            assert process.wait(GUARD_S) == 0
+        wait_until(lambda: logged.postgres.execute(count, [slot]).fetchone()[0] == 0, what="the end of the slot")
+
+
 def test_other_columns_of_the_configuration_are_in_all_records(logged: SourceWorld) -> None:
     logged.make_table(rows=20)
     logged.origin["postgres"]["columns"] = ["id", "plan"]
