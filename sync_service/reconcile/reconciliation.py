@@ -148,13 +148,15 @@ class Reconciliation:
             refused = repairing.refused
             while not store.save_note(self._note, now.to_text(), note):
                 note = store.load_note(self._note)
-                if note is not None and Generation.from_text(note) == known:
-                    continue  # the running route only changed a remark in the note
-                raise Retryable(
-                    "another reconciliation raised the generation meanwhile",
-                    where=f"route {self._plan.name}",
-                    next_step="run it again",
-                )
+                found = None if note is None else Generation.from_text(note)
+                # A cut that came meanwhile: the ends are those of records that the topic has lost.
+                if found is None or found != known or found.cut != known.cut:
+                    raise Retryable(
+                        "another reconciliation raised the generation meanwhile, or the topic lost records",
+                        where=f"route {self._plan.name}",
+                        next_step="run it again",
+                    )
+                now = replace(now, paused=found.paused)  # what a person has said meanwhile stays
         return self._report(
             comparison,
             differences,

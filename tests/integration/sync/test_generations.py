@@ -1,11 +1,17 @@
 """A route notices what happens to its generation and to its store while it is at work, and while it is away."""
 
 import json
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from enrich.base.errors import Retryable
 from enrich.config import load_text
 from sync_service.reconcile import Reconciliation
+from sync_service.reconcile.repairing import Repair
+from sync_service.writeback.generation import Gate
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.sync.service import SyncWorld, running
@@ -45,6 +51,35 @@ def test_a_generation_raised_beside_a_running_route_loses_no_update(world: SyncW
         rows(world, "v2")
         wait_until(lambda: plans(world) == [["v2"] * ROWS] * 2, what="the updates")
         assert {service.status(name).state for name in ("out", "table")} == {"running"}
+
+
+@pytest.mark.parametrize(
+    ("remark", "paused"), [({"paused": "now"}, "now"), ({"cut": "partition 0 ends at 5"}, None)], ids=["paused", "cut"]
+)
+def test_what_is_noted_while_the_generation_is_raised_stays(
+    world: SyncWorld, monkeypatch: pytest.MonkeyPatch, remark: dict[str, str], paused: str | None
+) -> None:
+    world.make_topic(partitions=1)
+    (plan,) = plans_of(world.pipeline(world.to_redis()))
+    rows(world, "v1")
+    with running(world.pipeline(world.to_redis())):
+        wait_until(lambda: len(world.in_redis()) == ROWS)
+    clients = Clients(world.pipeline(world.to_redis()))
+    with closing(plan.open_store()) as store:
+        gate = Gate(store, clients.topics(), world.topic, world.name, "out")
+        write_all = Repair.write_all
+
+        def noted_meanwhile(self: Repair, *arguments: Any) -> None:
+            gate.change(lambda known: replace(known, **remark))  # type: ignore[arg-type] # texts
+            write_all(self, *arguments)
+
+        monkeypatch.setattr(Repair, "write_all", noted_meanwhile)
+        reconciliation = Reconciliation(plan, clients)
+        with pytest.raises(Retryable, match="lost records") if "cut" in remark else nullcontext():
+            reconciliation.run(repair=True, raise_generation=True)
+        known = reconciliation.noted()
+    assert known is not None
+    assert (known.paused, known.cut) == (paused, remark.get("cut"))
 
 
 @pytest.mark.parametrize("raised", [False, True], ids=["first generation", "raised"])
