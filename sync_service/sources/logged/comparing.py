@@ -1,8 +1,8 @@
 """Makes a topic equal to its table as a snapshot has it: at the first start, after a lost slot, a TRUNCATE, or when the
 table's columns change. Only what differs is written: a row that stands is never deleted."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,7 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.clock import SystemClock
 from stores.external.postgres.log.slots import Slots
 from stores.external.postgres.log.stream import lsn_number
-from stores.external.postgres.log.visibility import Visibility
-from stores.external.postgres.reading import PostgresReader, PostgresSnapshot
+from stores.external.postgres.reading import PostgresReader
 from sync_service.sources.known.catching_up import facts_of
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences
@@ -27,10 +26,9 @@ from sync_service.sources.logged.encoders import Encoders
 from sync_service.sources.logged.followed import Followed, shape_of
 from sync_service.sources.logged.headers import newest_version, of_snapshot
 from sync_service.sources.logged.place import TableState
+from sync_service.sources.logged.seeing import snapshot_seeing
 from sync_service.sources.polled.source import Extent, Reading
 from sync_service.sources.writing import Writer
-
-_LOOKS = 50
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Comparing:
                 # The log of whoever wrote there before may have been ahead of this one, as another database's is.
                 version = max(version, self._newest_version(facts.name, checkpoint))
             with ExitStack() as held:
-                with self._snapshot(applied, rows.name, checkpoint) as (snapshot, seen):
+                with snapshot_seeing(self.reader, applied, rows.name, checkpoint) as (snapshot, seen):
                     shape = snapshot.shape(rows.name)
                     if shape.id != rows.id:
                         raise Retryable("another table has its name now", where=f"table {rows.name}")
@@ -132,18 +130,3 @@ class Comparing:
                 checkpoint()
                 newest = max(newest, newest_version(map(headers_of, messages)))
         return newest
-
-    @contextmanager
-    def _snapshot(
-        self, applied: npt.NDArray[np.int64], name: str, checkpoint: Callable[[], None]
-    ) -> Iterator[tuple[PostgresSnapshot, tuple[str, str]]]:
-        """With what it sees, and up to where the log has all of that."""
-        for _ in range(_LOOKS):
-            with self.reader.snapshot() as snapshot:
-                seen = snapshot.visible()
-                # A transaction is in the log a moment before others see it.
-                if Visibility(seen[0]).sees(applied).all():
-                    yield snapshot, seen
-                    return
-            checkpoint()
-        raise Retryable("the table's newest changes cannot be seen yet", where=f"table {name}")

@@ -36,6 +36,7 @@ from sync_service.sources.logged.headers import Operation, Stamped
 from sync_service.sources.logged.keeping import Keeping
 from sync_service.sources.logged.place import Place, TableState
 from sync_service.sources.logged.rows import LoggedRows
+from sync_service.sources.logged.seeing import snapshot_seeing
 from sync_service.sources.logged.tables import Tables
 from sync_service.sources.reporting import StatusReporter
 
@@ -248,7 +249,8 @@ class Following:
         """Rows of which the log has not all: as they are now. One that is gone is deleted later in the log."""
         assert table.encoder is not None  # noqa: S101 - it is followed
         last = int(changes.transaction[chosen[-1]])
-        with self._tools.reader.snapshot() as snapshot:
+        xids = stamped.transactions.xid[changes.transaction[chosen]]
+        with snapshot_seeing(self._tools.reader, xids, table.rows.name) as (snapshot, _):
             shape = snapshot.shape(table.rows.name)
             sent = {column.name for column in rows.relation.columns}
             there = [column.name for column in shape.columns if column.name in sent]

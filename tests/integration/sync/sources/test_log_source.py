@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from enrich.config.sections.sync.sources import slot_name
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
+from stores.external.postgres.reading import PostgresReader, PostgresSnapshot
 from sync_service.sources.known import catching_up
 from sync_service.sources.logged.keeping import Beside
 from tests.support.seed import rounds
@@ -178,6 +180,40 @@ def test_large_values_that_a_change_does_not_touch_stay(logged: SourceWorld, ide
         logged.wait_equal()
         logged.execute("UPDATE {} SET plan = 'q' WHERE id <= 10")
         logged.execute("UPDATE {} SET id = 100 WHERE id = 11")
+        logged.wait_equal()
+
+
+def test_a_row_that_is_read_again_is_as_its_change_has_made_it(
+    logged: SourceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has a commit before others see it: for long if a synchronous standby does not answer."""
+    logged.make_table("id bigint PRIMARY KEY, plan text, body text")
+    logged.execute("ALTER TABLE {} ALTER COLUMN body SET STORAGE EXTERNAL")
+    logged.execute(f"INSERT INTO {{}} SELECT n, 'p', {LARGE} FROM generate_series(1, 5) n")  # noqa: S608 - constants
+    looks, snapshot = [], PostgresReader.snapshot
+
+    def counted(self: PostgresReader) -> AbstractContextManager[PostgresSnapshot]:
+        looks.append(self)
+        return snapshot(self)
+
+    def change() -> None:
+        with psycopg.connect(logged.dsn, autocommit=True) as connection:
+            connection.execute(logged.filled("UPDATE {} SET plan = 'q' WHERE id = 1"))
+
+    with logged.running():
+        logged.wait_equal()
+        monkeypatch.setattr(PostgresReader, "snapshot", counted)
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                logged.postgres.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+                logged.postgres.execute("SELECT pg_reload_conf()")
+                wait_until(lambda: logged.postgres.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+                changed = beside.submit(change)
+                wait_until(lambda: len(looks) > 1 or logged.records() > 5, what="a look at the row")
+            finally:
+                logged.postgres.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                logged.postgres.execute("SELECT pg_reload_conf()")
+            changed.result()
         logged.wait_equal()
 
 
