@@ -8,7 +8,7 @@ from functools import cache
 from uuid import uuid4
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable, Unreachable
+from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable, Unreachable, WouldLoseData
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.added_topics import new_partition_lost
 from enrich.stage.progress.source_topics import NAME, Position, SourceTopics
@@ -239,7 +239,7 @@ class SlotFlow:
             wait_s = self._pause.next_s()
             self._anew_at = time.monotonic() + wait_s
             _log.warning("the slots cannot begin now", extra={"reason": str(error), "in_s": wait_s})
-        except ConfigError:
+        except (ConfigError, WouldLoseData):
             self._require_source()
             raise
         else:
@@ -330,7 +330,9 @@ class SlotFlow:
         return self._run
 
     def _first_of(self, partition: Partition, oldest: Mapping[int, int]) -> int:
-        """Where a partition begins that the stage has never read."""
+        """Where a partition begins that the stage has never read. Raises WouldLoseData if it has, and the group has
+        lost the offset: people may delete a group of which brokers know no member."""
+        self._mark.require_in(self._commits.read(self._all), self._group, self._start.name)
         topic, number = partition
         if number not in oldest:
             raise Retryable("not all brokers know of the partition yet", where=f"topic {topic}, partition {number}")

@@ -4,7 +4,7 @@ import json
 import os
 import threading
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -425,6 +425,26 @@ def test_a_partition_whose_slot_was_shut_out_by_nobody_is_read_again(spark, worl
                 with closing(TransactionalProducer(world.cluster.connection, transactional_id(group, 0))) as thief:
                     thief.start()
     assert world.ids(plain) == Counter(range(20))
+
+
+def test_a_group_that_is_deleted_under_a_running_stage_makes_it_read_nothing_again(spark, world, plain, monkeypatch):
+    """Brokers know of no member of it, and so they delete it if they are asked to."""
+    monkeypatch.setattr(slots, "_LACKING_S", 1.0)
+    monkeypatch.setattr(slots, "_TOPICS_EVERY_S", 0.5)
+    group, connection = world.progress(plain).group, world.cluster.connection
+    world.send(plain, [{"id": number} for number in range(10)])
+    with running(spark, world, plain) as run:
+        until(world, plain, 10, run)
+        with ExitStack() as thieves:
+            for number in range(2):  # the slots end, and do not commit their offsets again
+                thief = thieves.enter_context(
+                    closing(TransactionalProducer(connection, transactional_id(group, number)))
+                )
+                thief.start()
+            world.cluster.topics._admin.delete_consumer_groups([group])[group].result(GUARD_S)
+        assert isinstance(run.end(), WouldLoseData), run.error
+    assert "has no offsets any more" in str(run.error)
+    assert world.ids(plain) == Counter(range(10))
 
 
 def test_slots_begin_again_when_executors_have_come(spark, world, plain, monkeypatch):
