@@ -1,6 +1,7 @@
 """What happens when a flow gets partitions, and when it gives them up: the callbacks of its consumer."""
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -45,6 +46,7 @@ class Assigning:
             with kafka_errors():
                 consumer.incremental_assign(starts)
             self._check_epochs(consumer, starts)
+            self._listen_anew()
             if begun:  # the configuration is right: if the topic disappears later, only this route is held
                 self._state.progressed_ms = self._state.progressed_ms or self._work.clock_ms()
         except EnrichError as error:
@@ -59,12 +61,19 @@ class Assigning:
         except EnrichError as error:  # the next owner reads again what is not committed
             _log.info("not committed at the end of an assignment: %s", error)
         self._remove(consumer, partitions)
+        self._listen_anew()
 
     def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         _log.info("partitions were lost: this instance was taken for dead", extra={"partitions": len(partitions)})
         partitions = self._with_companions(partitions)
         self._handing.lose(self._known(partitions))
         self._remove(consumer, partitions)
+
+    def _listen_anew(self) -> None:
+        """Beginning partitions and giving them up may take long. Nothing could be heard meanwhile."""
+        for partition in self._assigned.all():
+            if partition.silent_since is not None:
+                partition.silent_since = time.monotonic()
 
     def _with_companions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         if self._plan.companions is None:
