@@ -210,13 +210,14 @@ class Observer:
         for node in self.observation.nodes:
             with self.lock:
                 reads = self.observation.books.reads.get(node, Origins())
-                due = self._gaps.due(node, self.observation.reached, reads, time.monotonic())
+                empty = self.observation.empty.get(node, Origins())
+                due = self._gaps.due(node, self.observation.reached, reads, time.monotonic(), empty)
             if not due:
                 continue
-            found, empty = records.within(due)
+            found, nothing = records.within(due)
             with self.lock:
                 self._gaps.looked(node, self.observation.reached, found)
-                self.observation.nothing_there(node, empty)
+                self.observation.nothing_there(node, nothing)
 
     def _troubled(self, trouble: Mapping[str, str]) -> None:
         if trouble and not self.health.trouble:

@@ -11,10 +11,10 @@ from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
 from enrich.tally.origins import Place, joined
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from enrich.verdict.ways import Way, node_name
-from observe_service.verdicts.books import Books, report_without, within
+from observe_service.verdicts.books import Books, above, report_without, within, without
 from observe_service.verdicts.judging import AtHop, judged
 from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
-from observe_service.verdicts.reached import Ends, Reached, Torn
+from observe_service.verdicts.reached import Ends, Reached, Torn, up_to_unread
 from observe_service.verdicts.standing import Sla, Standing, Times
 
 _SILENCE_MS = 30_000
@@ -80,6 +80,9 @@ class Observation:
         self._made_ms: dict[str, int] = {}
         self._ends: dict[Place, int] = {}
         """As they were seen last."""
+        self.empty: dict[Node, Origins] = {}
+        """Where there are no records, beyond those that the node has come to. As if it had read there, it would seem
+        to have passed by the records before."""
         self._times: dict[tuple[Node, int], Times] = {}
         """What verdicts of an observer before this one say; what came later is in the books. Read from their records
         when somebody asks: two days of them would take 50 MB for each way."""
@@ -175,6 +178,7 @@ class Observation:
             self.reached.forget_topic(topic)
             self.lots.forget_topic(topic)
             self.books.forget_topic(topic)
+            self.empty = {node: without(some, topic) for node, some in self.empty.items()}
         self._ids |= ids
         return found
 
@@ -187,7 +191,7 @@ class Observation:
 
     def nothing_there(self, node: Node, offsets: Origins) -> None:
         """Where the node's topics have no records: nobody can read them."""
-        self.books.reads[node] = self.books.reads.get(node, Origins()) | offsets
+        self.empty[node] = self.empty.get(node, Origins()) | offsets
 
     def not_answering(self, entry: Node, minute: int) -> None:
         """The node did not answer all this minute long."""
@@ -266,6 +270,11 @@ class Observation:
     def _until(self, now_ms: int) -> Mapping[Node, int]:
         found: dict[Node, int] = {}
         for node in self.nodes:
+            bases = self.reached.bases(node)
+            if empty := self.empty.pop(node, None):
+                come_to = up_to_unread(empty, self.books.reads.get(node, Origins()), bases)
+                self.books.reads[node] = self.books.reads.get(node, Origins()) | come_to
+                self.empty[node] = above(empty - come_to, bases)
             found[node] = self.reached.until_ms(node, self.books.reads.get(node, Origins()), now_ms)
             self.books.forget_reads(node, self.reached.bases(node))
         return found

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyroaring import BitMap64
+
 from enrich.tally import Node, Origins
 from enrich.tally.origins import Place, Range
 
@@ -131,3 +133,17 @@ def _has_all(reads: Origins, place: Place, base: int, end: int) -> bool:
 def is_beyond(reads: Origins, place: Place, base: int, end: int) -> bool:
     some = reads.by_place.get(place)
     return end <= base or (some is not None and some.max() >= end - 1)
+
+
+def up_to_unread(empty: Origins, reads: Origins, bases: Mapping[Place, int]) -> Origins:
+    """Of the offsets without a record those before the first record that is not read."""
+    found = {}
+    for place, some in empty.by_place.items():
+        read = reads.by_place.get(place)
+        following = max(bases.get(place, 0), 0 if read is None else read.max() + 1)
+        for _, _, first, last in Origins({place: some}).ranges():
+            if first > following:
+                break
+            following = max(following, last + 1)
+        found[place] = some[: some.rank(following - 1)] if following else BitMap64()
+    return Origins(found)

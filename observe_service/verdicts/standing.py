@@ -6,6 +6,7 @@ from functools import reduce
 
 from enrich.tally import MergedTally, Node, Origins
 from enrich.tally.lags import NO_LAG, Lag
+from enrich.tally.origins import joined
 from enrich.verdict.minute import FATES, HopVerdict, MinuteVerdict, State, Up, named, origins_of
 from enrich.verdict.ways import Way
 from observe_service.verdicts.books import Books, within
@@ -43,10 +44,13 @@ class Standing:
     way: Way
     minute: int
     final: Sequence[Final]
+    lost: list[Origins]
+    """By hop: what is proved to be lost there."""
     remaining: Origins = field(default_factory=Origins)
     """Lost, unknown, waiting or dead: they are judged again when something is said of them."""
     unknown: Origins = field(default_factory=Origins)
-    """Of what is missing: the node could not say what became of it."""
+    """All else that is missing: the node could not say what became of it, or has not come to it yet, since the one
+    before it has told of it late."""
     lots: list[int | None] = field(default_factory=list)
     late: int = 0
     misdated: int = 0
@@ -60,14 +64,14 @@ class Standing:
     def size(self) -> int:
         """Bytes that it takes to follow what remains, about: here, and twice in what is known of each hop."""
         if self._sized is None or self._sized[0] is not self.remaining:
-            sets = 2 + 2 * len(self.way.hops)
+            sets = 3 + 2 * len(self.way.hops)
             places = _PLACE_BYTES * len(self.remaining.by_place)
             self._sized = self.remaining, _BYTES + places + sets * self.remaining.size
         return self._sized[1]
 
     @classmethod
     def new(cls, way: Way, minute: int) -> "Standing":
-        return cls(way, minute, [Final() for _ in way.hops])
+        return cls(way, minute, [Final() for _ in way.hops], [Origins() for _ in way.hops])
 
     @classmethod
     def of(cls, verdict: MinuteVerdict, way: Way, books: Books) -> "Standing":
@@ -95,6 +99,8 @@ class Standing:
         self.remaining |= origins
         if fate == "unknown":
             self.unknown |= origins
+        elif fate == "lost":
+            self.lost[index] |= origins
         for hop in self.way.hops[:index]:
             for route in {hop.route, ""}:
                 books.sets.setdefault((hop.node, route), MergedTally()).went |= origins
@@ -109,6 +115,7 @@ class Standing:
         unresolved = reduce(Origins.__or__, (each.unresolved for each in at))
         self.remaining |= unresolved
         self.unknown |= unknown & unresolved
+        self.lost = [some | (each.missing - unknown) for some, each in zip(self.lost, at, strict=True)]
         for final, each in zip(self.final, at, strict=True):
             for name, count in _counts(_without(each, unresolved), Origins()).items():
                 final.counts[name] += count
@@ -124,11 +131,13 @@ class Standing:
             for final, each in zip(self.final, at, strict=True):
                 for name, count in _counts(_without(each, unresolved), Origins()).items():
                     final.counts[name] += count
-            unknown, self.unknown = self.unknown, self.unknown - done
             self.remaining = unresolved
-            if unknown and not self.unknown and not any(final.counts["unknown"] for final in self.final):
-                # Now the nodes have said what became of all.
-                self.state, self.reason = State.SETTLED, None
+        self.lost = [some & each.missing for some, each in zip(self.lost, at, strict=True)]
+        was_unknown = bool(self.unknown)
+        self.unknown = joined(each.missing - some for some, each in zip(self.lost, at, strict=True))
+        if was_unknown and not self.unknown and not any(final.counts["unknown"] for final in self.final):
+            # Now the nodes have said what became of all.
+            self.state, self.reason = State.SETTLED, None
         return done
 
     def let_go(self, topic: str, books: Books) -> bool:
@@ -140,6 +149,7 @@ class Standing:
             final.counts = {name: final.counts[name] + counts[name] for name in _COUNTS}
             final.more = {fate: final.more.get(fate, 0) + counts[fate] for fate in FATES}
         self.remaining, self.unknown = self.remaining - own, self.unknown - own
+        self.lost = [some - own for some in self.lost]
         return bool(own)
 
     def verdict(

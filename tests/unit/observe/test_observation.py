@@ -961,3 +961,48 @@ def test_a_minute_is_no_longer_unknown_once_the_node_has_said_what_it_could_not(
         assert [hop.unknown for hop in found.hops] == [0, 0, 0]
         assert (found.state, found.reason, found.up) == (State.SETTLED, None, Up.UP)
         assert (found.went, found.total("dropped")) == (6, 1)
+
+
+def test_a_node_has_not_passed_by_what_stands_before_the_marker_of_a_transaction() -> None:
+    """The endpoint's node is held, with the records of a stage that writes in transactions before it."""
+    chain, watched = Chain(["went"] * 4 + ["lost later"]), Watched()
+    watched.take(chain.said()[:-1])
+    ends = {(RAW, 0): 5, (OUT, 0): 6}
+    for second in range(0, 600, 10):
+        at_ms = DUE_MS + second * 1_000
+        watched.take([replace(ALIVE, sequence=second), replace(ALIVE, node=EXPEL, sequence=second)], at_ms)
+        watched.observation.look(at_ms, ends, TOPICS)
+        watched.tick(at_ms + 1_000)
+        if second == 10:
+            watched.observation.nothing_there(EXPEL, Origins.of_ranges([(OUT, 0, 5, 5)]))
+    found = watched.written[MINUTE]
+    assert (found.state, found.reason) == (State.OPEN, "expel acme is behind: 5 events are open")
+    watched.take([chain.reports[-1]], DUE_MS + 600_000)
+    watched.observation.look(DUE_MS + 601_000, ends, TOPICS)
+    watched.tick(DUE_MS + 602_000)
+    found = watched.written[MINUTE]
+    assert (found.state, found.reason, lost(found)) == (State.SETTLED, None, of([4]))
+
+
+def test_a_dead_letter_of_a_stage_that_goes_after_all_is_not_lost_before_the_next_node_has_come_to_it() -> None:
+    for is_replaced in (False, True):
+        chain, watched = Chain(["went"] * 3), Watched()
+        one, others = of([1]), of([0, 2])
+        entry, stage, route, expel = chain.said()
+        dead = replace(stage, tallies=[Tally(minute=MINUTE, came=of(range(3)), went=others, dead=one)])
+        watched.take([entry, dead, replace(route, tallies=[Tally("acme", MINUTE, went=others)])])
+        watched.take([replace(expel, tallies=[Tally(came=others, went=others)])])
+        assert watched.settle(chain).total("dead") == 1
+        # It is replayed: the stage tells of it first.
+        passed = [Tally(minute=MINUTE, came=one, went=one), Tally("acme", MINUTE, went=one)]
+        watched.take([replace(stage, sequence=90, tallies=passed, reads=[Read(RAW, 0, 3, 4)])], DUE_MS + 60_000)
+        watched.tick(DUE_MS + 61_000)
+        found = watched.written[MINUTE]
+        assert (found.total("dead"), found.total("lost"), found.total("unknown")) == (0, 0, 1)
+        if is_replaced:
+            watched = watched.again(DUE_MS + 62_000)
+        gone = replace(expel, sequence=91, tallies=[Tally(came=one, went=one)], reads=[Read(OUT, 0, 3, 4)])
+        watched.take([gone], DUE_MS + 63_000)
+        watched.tick(DUE_MS + 64_000)
+        found = watched.written[MINUTE]
+        assert (found.went, found.total("lost"), found.total("unknown"), found.state) == (3, 0, 0, State.SETTLED)
