@@ -53,7 +53,7 @@ def test_a_record_that_comes_while_a_time_is_looked_for_is_not_older(cluster, ne
     cluster.produce_ids(topic, range(5))
     last_ms = cluster.messages(topic)[-1].timestamp()[1]
     wait_until(lambda: time.time_ns() // 10**6 > last_ms, what="another time")
-    ask, asked = topics._offsets, []
+    ask, asked = topics._offsets, list[object]()
 
     def asks(*what):
         found = ask(*what)
