@@ -33,6 +33,8 @@ class _Progress:
 
     sure_ms: dict[int, int] = field(default_factory=dict)
     """By hop: when it was seen that the node has said all it can say of the lot."""
+    gone: dict[int, int] = field(default_factory=dict)
+    """By hop: how many of the lot had gone on by then."""
     is_done: bool = False
 
 
@@ -351,7 +353,11 @@ class Observation:
                 end_ms = ((lot.key.minute if lot.key.late is None else lot.key.late) + 1) * MINUTE_MS
                 said_all = heard_ms >= end_ms if is_ingest else until.get(node, 0) >= needed_ms
                 if said_all or (index and not each.missing):
-                    progress.sure_ms[index] = now_ms
+                    progress.sure_ms[index], progress.gone[index] = now_ms, len(each.went)
+            elif len(each.went) > progress.gone[index]:
+                # A dead letter goes after all: those behind are given time for it.
+                progress.sure_ms = {hop: at_ms for hop, at_ms in progress.sure_ms.items() if hop < index}
+                progress.sure_ms[index], progress.gone[index] = now_ms, len(each.went)
             if index in progress.sure_ms:
                 needed_ms = progress.sure_ms[index]
                 continue

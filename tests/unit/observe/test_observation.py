@@ -1006,3 +1006,30 @@ def test_a_dead_letter_of_a_stage_that_goes_after_all_is_not_lost_before_the_nex
         watched.tick(DUE_MS + 64_000)
         found = watched.written[MINUTE]
         assert (found.went, found.total("lost"), found.total("unknown"), found.state) == (3, 0, 0, State.SETTLED)
+
+
+def test_a_node_is_given_time_for_what_the_one_before_it_tells_of_after_all_was_said() -> None:
+    """A dead letter is replayed while the minute is open."""
+    chain, watched = Chain(["went", "went"]), Watched()
+    first, second = of([0]), of([1])
+    entry, stage, *_ = chain.said()
+    dead = [Tally(minute=MINUTE, came=first | second, went=first, dead=second), Tally("acme", MINUTE, went=first)]
+    watched.take([entry, replace(stage, tallies=dead)])
+    watched.take([ALIVE], DUE_MS + 1_000)
+    watched.observation.look(DUE_MS + 2_000, {(RAW, 0): 2, (OUT, 0): 1}, TOPICS)
+    watched.tick(DUE_MS + 3_000)
+    watched.observation.look(DUE_MS + 4_000, {(RAW, 0): 2, (OUT, 0): 1}, TOPICS)
+    passed = [Tally(minute=MINUTE, came=second, went=second), Tally("acme", MINUTE, went=second)]
+    watched.take([replace(stage, sequence=90, tallies=passed, reads=[Read(RAW, 0, 2, 3)])], DUE_MS + 5_000)
+    gone = [
+        Report(EXPEL, "a", n, 0, [Tally(came=one, went=one)], [Read(OUT, 0, n, n + 1)])
+        for n, one in enumerate([first, second])
+    ]
+    watched.take(gone[:1], DUE_MS + 5_000)
+    watched.tick(DUE_MS + 6_000)
+    assert not lost(watched.written[MINUTE])
+    watched.take(gone[1:], DUE_MS + 7_000)
+    watched.observation.look(DUE_MS + 8_000, {(RAW, 0): 3, (OUT, 0): 2}, TOPICS)
+    watched.tick(DUE_MS + 9_000)
+    found = watched.written[MINUTE]
+    assert (found.state, found.went, found.total("dead"), found.total("lost")) == (State.SETTLED, 2, 0, 0)
