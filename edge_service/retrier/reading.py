@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -172,7 +173,11 @@ class Reading:
 
     def _give_up(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
         for one in partitions:
-            self._lines.pop((one.topic, one.partition), None)
+            line = self._lines.pop((one.topic, one.partition), None)
+            if line is not None and line.is_paused:
+                # The client keeps it paused: if it comes back, nothing would be read of it.
+                with suppress(Retryable):
+                    self._resume(line)
 
     def _pause(self, line: Line) -> None:
         # The client refuses it for a partition that is just being given up.

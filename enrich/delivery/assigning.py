@@ -86,6 +86,10 @@ class Assigning:
         return [partition for partition in found if partition is not None]
 
     def _remove(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # The client keeps what is paused paused: if it comes back, nothing would be read of it.
+        for partition in self._known(partitions):
+            with suppress(EnrichError):
+                self._assigned.release(partition)
         for one in partitions:
             self._assigned.remove(one.topic, one.partition)
         # The client would do it by itself, but knows nothing of companions. It fails if the assignment had failed.

@@ -4,11 +4,12 @@ import json
 import time
 from base64 import b64decode, b64encode
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
+from edge_service.expel.route import ExpelRoute
 from enrich.kafka.records import headers_of
 from enrich.kafka.writing.whole_transactions import WholeTransactions
 from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
@@ -229,3 +230,35 @@ def test_what_was_delivered_beyond_a_slow_event_is_not_repeated_although_the_bro
         with expelling(world):
             world.wait_until_all_is_committed()
         assert endpoint.delivered == Counter(range(1, 20))
+
+
+def test_a_partition_that_goes_and_comes_back_while_the_route_waits_is_read_on(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    local = {"tries": 20, "first": "1s", "longest": "30s", "budget": "10m"}
+    world = ExpelWorld(cluster, section={"batch": {"events": 1}, "local": local, "window": {"events": 10}})
+    world.make()
+    with Endpoint(lambda _: 503) as endpoint, ExitStack() as held:
+        world.url = endpoint.url()
+        one = held.enter_context(expelling(world))
+
+        def partitions() -> float:
+            return one.status().gauges.get("partitions", 0.0)
+
+        def is_paused() -> bool:
+            (route,) = one._routes
+            flow = route._flow if isinstance(route, ExpelRoute) else None
+            return flow is not None and all(each.paused for each in flow._assigned.all())
+
+        wait_until(lambda: partitions() >= 2, what="its partitions")
+        world.produce(range(100))
+        wait_until(is_paused, what="a full window")
+        owned = partitions()
+        with expelling(world):
+            wait_until(lambda: partitions() < owned, what="that another instance has some")
+            endpoint.decide = lambda _: 200
+            endpoint.wait_for(range(100))
+        wait_until(lambda: partitions() == owned, what="that they come back")
+        world.produce(range(100, 200))
+        endpoint.wait_for(range(200))
+    assert "returns nothing" not in caplog.text

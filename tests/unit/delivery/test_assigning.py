@@ -19,6 +19,13 @@ class _Slow:
     def __init__(self) -> None:
         self.on: dict[str, Any] = {}
         self.last_s = 0.0
+        self.paused: set[int | None] = set()
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused |= {one.partition for one in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.paused -= {one.partition for one in partitions}
 
     def subscribe(self, _: list[str], **callbacks: Any) -> None:
         self.on = callbacks
@@ -46,23 +53,42 @@ class _Slow:
     def give_up(self, _: Collection[Partition]) -> None:
         self.last_s = time.monotonic()
 
+    def lose(self, _: Collection[Partition]) -> None: ...
+
+
+def begun(slow: _Slow) -> Work:
+    """A flow with two partitions."""
+    consumer, sink, handing = cast("Consumer", slow), cast("Sink", slow), cast("Handing", slow)
+    work = Work(FlowPlan("events", 0, {}, 0), sink, Assigned(consumer), lambda: 0)
+    Assigning(work, handing, Committing(work)).subscribe()
+    slow.on["on_assign"](consumer, [TopicPartition("events", 0), TopicPartition("events", 1)])
+    assert work.assigned.fault is None
+    return work
+
+
+def test_a_partition_that_is_given_up_or_lost_is_not_left_paused():
+    """The client would keep it paused, and read nothing of it once it is back."""
+    slow = _Slow()
+    work = begun(slow)
+    for partition in work.assigned.all():
+        work.assigned.hold(partition, 0.0)
+    assert slow.paused == {0, 1}
+    slow.on["on_revoke"](slow, [TopicPartition("events", 0)])
+    assert slow.paused == {1}
+    slow.on["on_lost"](slow, [TopicPartition("events", 1)])
+    assert not slow.paused
+
 
 def test_for_how_long_a_partition_is_silent_counts_from_when_all_are_begun_or_given_up():
     slow = _Slow()
-    consumer, sink, handing = cast("Consumer", slow), cast("Sink", slow), cast("Handing", slow)
-    work = Work(FlowPlan("events", 0, {}, 0), sink, Assigned(consumer), lambda: 0)
-    assigning = Assigning(work, handing, Committing(work))
-    assigning.subscribe()
-    first, second = TopicPartition("events", 0), TopicPartition("events", 1)
-    slow.on["on_assign"](consumer, [first, second])
-    assert work.assigned.fault is None
+    work = begun(slow)
 
     def silences() -> list[float]:
         return [partition.silent_since or 0.0 for partition in work.assigned.all()]
 
     assert len(silences()) == 2 and min(silences()) >= slow.last_s
-    slow.on["on_revoke"](consumer, [first])
+    slow.on["on_revoke"](slow, [TopicPartition("events", 0)])
     assert len(silences()) == 1 and min(silences()) >= slow.last_s
     work.assigned.all()[0].silent_since = None  # something came
-    slow.on["on_assign"](consumer, [])
+    slow.on["on_assign"](slow, [])
     assert silences() == [0.0]

@@ -2,10 +2,12 @@
 
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from edge_service.retrier.reading import Reading
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
@@ -68,6 +70,31 @@ def test_an_instance_without_partitions_stands_by_again_once_brokers_answer_agai
             wait_until(lambda: states() == {"waiting"}, deadline_s=60, what="that both miss the brokers")
             link.mend()
             wait_until(lambda: states() == {"running", "standby"}, deadline_s=60, what="both as before")
+
+
+def test_partitions_that_go_and_come_back_with_many_events_that_wait_are_read_on(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Reading] = []
+
+    class Kept(Reading):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    def are_paused(count: int) -> bool:
+        return [line.is_paused for reading in made[:1] for line in reading.lines()] == [True] * count
+
+    monkeypatch.setattr("edge_service.retrier.route.Reading", Kept)
+    world = RetryWorld(cluster, pauses=("1h",))
+    world.make_topics()
+    world.put(range(1_000))
+    with running(world):
+        wait_until(lambda: are_paused(2), deadline_s=60, what="that enough is read ahead")
+        with running(world):
+            wait_until(lambda: are_paused(1), deadline_s=60, what="that another instance has one")
+        wait_until(lambda: are_paused(2), deadline_s=60, what="that it is back, and read ahead")
+    assert "returns nothing" not in caplog.text
 
 
 def test_topics_that_are_missing_are_waited_for_by_name(cluster: Cluster) -> None:
