@@ -100,8 +100,12 @@ class PostgresReader:
         self._stalled_s = stalled_s
 
     @contextmanager
-    def snapshot(self) -> Iterator["PostgresSnapshot"]:
-        """Everything read inside the block is as of one moment. Takes no lock that keeps others from writing."""
+    def snapshot(self, locked: str | None = None) -> Iterator["PostgresSnapshot"]:
+        """Everything read inside the block is as of one moment. Takes no lock that keeps others from writing.
+
+        `locked`: a table that nobody truncates or rewrites before the end of the block. To a snapshot from before that
+        it would be empty. Of a view nothing is locked.
+        """
         connection = connect(self._dsn, timeout_s=_CONNECT_S, application="enrich")
         try:
             wire = _Wire(connection.pgconn, self._stopping, self._stalled_s)
@@ -109,7 +113,10 @@ class PostgresReader:
             if connection.info.server_version >= LIMITS_TRANSACTIONS_SINCE:
                 wire.run("SET transaction_timeout = 0")
             moment = _moment(wire)
+            tables = [] if locked is None else _texts(wire.run(_TABLE.format(_literal(locked)), locked))
             wire.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            for (name,) in tables:  # the snapshot is taken by the first query after it
+                wire.run(f"LOCK TABLE {name} IN ACCESS SHARE MODE", locked)
             ((taken, is_standby, oldest, newest),) = _texts(wire.run(_TAKEN))
             writes = RunningWrites(int(str(oldest)), int(str(newest))) if is_standby == "t" else None
             yield PostgresSnapshot(wire, moment, int(str(taken)), writes)
@@ -227,6 +234,8 @@ _INDEXES = """
     WHERE i.indrelid = {oid} AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
     GROUP BY i.indexrelid, i.indisunique, i.indimmediate
 """
+
+_TABLE = "SELECT oid::regclass::text FROM pg_class WHERE oid = to_regclass({}) AND relkind IN ('r', 'p')"
 
 _TAKEN = """
     SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(),

@@ -18,10 +18,10 @@ _LOOKS = 50
 def snapshot_seeing(
     reader: PostgresReader, xids: npt.NDArray[np.int64], name: str, checkpoint: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[PostgresSnapshot, tuple[str, str]]]:
-    """With what it sees, and up to where the log has all of that. Raises Retryable if it does not come to see these
-    transactions."""
+    """Of the table of this name, with what it sees, and up to where the log has all of that. Raises Retryable if it
+    does not come to see these transactions."""
     for _ in range(_LOOKS):
-        with reader.snapshot() as snapshot:
+        with reader.snapshot(name) as snapshot:
             seen = snapshot.visible()
             if Visibility(seen[0]).sees(xids).all():
                 yield snapshot, seen

@@ -41,7 +41,7 @@ class PostgresSource:
     @contextmanager
     def ask(self, progress: Progress, columns: Sequence[str] | None) -> Iterator[Answer | None]:
         query = self._query
-        with self._reader.snapshot() as snapshot:
+        with self._reader.snapshot(query.table) as snapshot:
             table = snapshot.shape(query.table)
             values = self._values(table, columns)
             described = [str(column.field) for column in table.select(list(dict.fromkeys((*values, *query.key))))]

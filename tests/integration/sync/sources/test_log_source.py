@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +94,39 @@ def test_truncate_deletes_all_rows_and_asks_nobody(logged: SourceWorld) -> None:
         logged.wait_equal()
     # A row that is there again is never deleted meanwhile.
     assert None not in logged.versions()[b"45"]
+
+
+def test_a_table_that_is_truncated_while_it_is_compared_loses_no_row_that_stands(
+    logged: SourceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a snapshot from before it, the table is empty."""
+    logged.make_table(rows=50)
+    visible, begun = PostgresSnapshot.visible, []
+
+    def load_again(lock_timeout: str) -> None:
+        with psycopg.connect(logged.dsn) as connection:
+            connection.execute(f"SET LOCAL lock_timeout = '{lock_timeout}'")
+            connection.execute(logged.filled("TRUNCATE {}"))
+            connection.execute(
+                logged.filled("INSERT INTO {} (id, plan) SELECT n, 'again' FROM generate_series(1, 50) n")
+            )
+
+    def seen(self: PostgresSnapshot) -> tuple[str, str]:
+        found = visible(self)
+        begun.append(found)
+        if len(begun) == 2:
+            with suppress(psycopg.errors.LockNotAvailable):  # it waits for the comparison
+                load_again("100ms")
+        return found
+
+    with logged.running():
+        logged.wait_equal()
+        monkeypatch.setattr(PostgresSnapshot, "visible", seen)
+        begun.append(("", ""))
+        load_again("10s")
+        wait_until(lambda: len(begun) >= 2, what="the comparison")
+        logged.wait_equal()
+    assert not [key for key, values in logged.versions().items() if None in values]
 
 
 def test_a_table_that_is_made_again_and_is_empty_yet_deletes_nothing(logged: SourceWorld) -> None:
@@ -192,9 +225,9 @@ def test_a_row_that_is_read_again_is_as_its_change_has_made_it(
     logged.execute(f"INSERT INTO {{}} SELECT n, 'p', {LARGE} FROM generate_series(1, 5) n")  # noqa: S608 - constants
     looks, snapshot = [], PostgresReader.snapshot
 
-    def counted(self: PostgresReader) -> AbstractContextManager[PostgresSnapshot]:
+    def counted(self: PostgresReader, locked: str | None = None) -> AbstractContextManager[PostgresSnapshot]:
         looks.append(self)
-        return snapshot(self)
+        return snapshot(self, locked)
 
     def change() -> None:
         with psycopg.connect(logged.dsn, autocommit=True) as connection:

@@ -2,12 +2,14 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from enrich.service.routes import RouteState
+from stores.external.postgres.reading import PostgresSnapshot, TableShape
 from tests.support.seed import random_source
 from tests.support.servers.postgres_standby import standby_of
 from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
@@ -85,6 +87,30 @@ def test_what_is_known_is_rebuilt_from_the_topic(source: SourceWorld, damage: st
     assert not source.audit()
     assert source.records() == 502
     assert status.counters["rebuilds"] == 1
+
+
+def test_a_table_that_is_loaded_again_while_it_is_read_is_not_taken_for_empty(
+    source: SourceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a snapshot from before a TRUNCATE it is."""
+    source.make_topic()
+    source.make_table(rows=50)
+    source.run_once()
+    shape = PostgresSnapshot.shape
+
+    def after_a_load(self: PostgresSnapshot, table: str) -> TableShape:
+        with suppress(psycopg.errors.LockNotAvailable), source.postgres.transaction():  # it waits for the reading
+            source.execute("SET LOCAL lock_timeout = '100ms'")
+            source.execute("CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT * FROM {}")
+            source.execute("TRUNCATE {}")
+            source.execute("INSERT INTO {} SELECT * FROM kept")
+        return shape(self, table)
+
+    monkeypatch.setattr(PostgresSnapshot, "shape", after_a_load)
+    with source.running() as service:
+        wait_until(lambda: has_read(service) or is_held(service), what="a reading")
+        assert not is_held(service)
+    assert not source.audit()
 
 
 def test_a_topic_recreated_is_filled_again(source: SourceWorld) -> None:
