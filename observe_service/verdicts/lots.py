@@ -32,7 +32,7 @@ class Lot:
     due_ms: int
     """From then on nothing comes to it any more."""
     first_ms: int
-    """When the brokers had the first word of it."""
+    """When the brokers had the first word of it, of the entry or of the node behind it."""
     origins: Origins = field(default_factory=Origins)
     """By the word of the node where they came in; once it is settled, of the node behind it too."""
     mentioned: Origins = field(default_factory=Origins)
@@ -103,6 +103,9 @@ class Lots:
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
         self.placed: dict[Node, Placed] = {}
+        self._early: dict[Node, list[tuple[int, Origins]]] = {}
+        """What the node behind an entry has said, and when, of events whose lot was judged without them: the entry has
+        told of them late, and is heard once more."""
 
     def due_ms(self, minute: int) -> int:
         return (minute + 1) * MINUTE_MS + self._settle_ms
@@ -117,6 +120,10 @@ class Lots:
         lot = self._lot(entry, minute, at_ms, len(fresh))
         if lot is not None:
             lot.origins |= fresh
+            before = [(other.first_ms, other.mentioned) for other in self.of_minute(lot.key.minute)]
+            for first_ms, some in (*before, *self._early.get(entry, ())):
+                if first_ms < lot.first_ms and some & fresh:
+                    lot.first_ms = first_ms
 
     def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """The node behind the entry knows of them. Whether the entry says so itself is seen when they are due."""
@@ -124,6 +131,12 @@ class Lots:
         lot = self._lot(entry, minute, at_ms, 0) if fresh else None
         if lot is not None:
             lot.mentioned |= fresh
+        elif fresh:
+            self._early.setdefault(entry, []).append((at_ms, fresh))
+        if minute is not None:  # the entry has said it much later, and was heard before
+            for other in self.of_minute(minute):
+                if other.key.entry == entry and at_ms < other.first_ms and other.origins & origins:
+                    other.first_ms = at_ms
 
     def settle(self, lot: Lot) -> Origins:
         """To be called once it is due: what was only mentioned is of this lot now. Returns it: the entry was killed
@@ -161,6 +174,8 @@ class Lots:
         up to where all could be told of by now, as far as that is known."""
         for entry, placed in self.placed.items():
             placed.raise_floors(self._opened(entry), now_ms, ends)
+            if early := self._early.pop(entry, None):
+                self._early[entry] = [each for each in early if placed.fresh(each[1])]
 
     def checkpoint(self) -> Mapping[Node | None, tuple[Mapping[Place, int], Origins]]:
         """Of each entry the floors, and what is placed above them, without what is open: an observer that goes on
@@ -175,6 +190,7 @@ class Lots:
 
     def forget_topic(self, topic: str) -> None:
         """It was made again: its offsets begin anew."""
+        self._early.clear()
         for placed in self.placed.values():
             placed.forget_topic(topic)
         for lot in self.open.values():

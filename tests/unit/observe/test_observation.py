@@ -1033,3 +1033,34 @@ def test_a_node_is_given_time_for_what_the_one_before_it_tells_of_after_all_was_
     watched.tick(DUE_MS + 9_000)
     found = watched.written[MINUTE]
     assert (found.state, found.went, found.total("dead"), found.total("lost")) == (State.SETTLED, 2, 0, 0)
+
+
+def test_what_ingest_tells_long_after_the_stage_is_not_lost_for_an_observer_that_comes_later() -> None:
+    """The one before it has heard both at once, in any order, and the endpoint's node is away."""
+    for is_reversed in (False, True):
+        chain, watched = Chain(["went"] * 3), Watched()
+        entry, *of_stage, _ = chain.said()
+        said = [([entry], DUE_MS + 600_000), (of_stage, SAID_MS)]
+        for reports, at_ms in said if is_reversed else said[::-1]:
+            watched.take(reports, at_ms)
+        watched.settle(chain, DUE_MS + 900_000)
+        from_ms = watched.observation.checkpoint(DUE_MS + 910_000).from_ms
+        watched = watched.again(DUE_MS + 910_000)
+        for reports, at_ms in said:
+            watched.take(reports if at_ms >= from_ms else [], at_ms)
+        assert watched.settle(chain, DUE_MS + 920_000).total("lost") == 0
+        watched.take(chain.reports[-1:], DUE_MS + 930_000)
+        found = watched.settle(chain, DUE_MS + 940_000)
+        assert (found.came, found.went, found.total("lost")) == (3, 3, 0)
+
+
+def test_tallies_are_needed_from_the_first_word_of_what_is_open_although_its_minute_is_judged() -> None:
+    chain, watched = Chain(["went"] * 3), Watched()
+    entry, *of_stage, _ = chain.said()
+    watched.take([ALIVE], DUE_MS)
+    watched.tick(DUE_MS + 1_000)
+    assert watched.written[MINUTE].lots == (None,)
+    watched = watched.again(DUE_MS + 2_000)
+    watched.take(of_stage, SAID_MS)
+    watched.take([entry], DUE_MS + 3_600_000)
+    assert watched.observation.checkpoint(DUE_MS + 3_601_000).from_ms < SAID_MS
