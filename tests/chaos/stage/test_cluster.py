@@ -79,14 +79,18 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             assert not running.has_ended(), running.told()
             return world.records(stage) >= records
 
+        def holders():
+            return {int(lease.name.partition("-")[0]) for lease in paths.leases.iterdir()}
+
         wait_until(lambda: reached(500), what="output")
+        assert set(wait_until(at_work, what="two executors")) <= holders(), "an executor has no lease of the agent"
         for _ in range(rounds(1, 5)):
             both = wait_until(at_work, what="two executors")
             # One that has tasks: Spark gives a partition always to the same executor.
             both.sort(key=lambda each: not python_workers(each))
+            # One that has replaced another takes a lease with its first task.
+            wait_until(lambda: both[0] in holders(), what="its lease of the agent")  # noqa: B023
             agent = world.agent_pid()
-            holders = {int(lease.name.partition("-")[0]) for lease in paths.leases.iterdir()}
-            assert set(both) <= holders, "an executor has no lease of the agent"
             kill(both[0])
             world.put("users", {"ann": {"plan": "another", "region": None}})
             done = world.records(stage)
