@@ -26,10 +26,11 @@ from enrich.delivery.holds import PERSON, Hold, Holds, make_holds_topic
 from enrich.delivery.plan import Companions, FlowPlan
 from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.spill import Spill
-from enrich.delivery.refused.topics import grow_topics, make_topics, room_in, sized
+from enrich.delivery.refused.topics import grow_topics, make_topics
 from enrich.delivery.sending import Bounds
 from enrich.endpoints.http import HttpClient
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
+from enrich.kafka.writing.room import room_in, sized
 from enrich.service.meters import Meter
 from enrich.service.routes import Paused, RouteKind, RouteState, RouteStatus
 from enrich.tally import NodeKind

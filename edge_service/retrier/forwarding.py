@@ -9,11 +9,11 @@ from confluent_kafka import Message, TopicPartition
 
 from edge_service.retrier.plan import RetryPlan
 from enrich.base.errors import ConfigError
-from enrich.delivery.refused.topics import room_in, sized
 from enrich.kafka import COMPACTED, Connection, Topics
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import Place, as_first_read, topic_id_in
 from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size, sender_of
+from enrich.kafka.writing.room import room_in, sized
 from enrich.kafka.writing.whole_transactions import Record, WholeTransactions
 
 DEADLINE_S = 10.0

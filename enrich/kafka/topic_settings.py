@@ -73,6 +73,7 @@ class TopicSettings:
 
 
 def largest_row(connection: Mapping[str, object], settings: Mapping[str, str]) -> int:
-    """Most bytes of key and value together that our producer and the topic take, with room for what Kafka adds."""
-    ours = int(str(connection.get("message.max.bytes", _LARGEST_DEFAULT)))
-    return min(ours, int(settings.get("max.message.bytes", ours))) - _OVERHEAD
+    """Most bytes of key and value together that the topic takes, with room for what Kafka adds. Less, if the
+    configuration of our producer says so: it has to be `sized` for the topic."""
+    theirs = int(settings.get("max.message.bytes", _LARGEST_DEFAULT))
+    return min(theirs, int(str(connection.get("message.max.bytes", theirs)))) - _OVERHEAD

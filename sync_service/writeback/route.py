@@ -17,7 +17,7 @@ from enrich.delivery.flow import Flow
 from enrich.delivery.partitions.gaps import tombstones_kept_ms
 from enrich.delivery.plan import FlowPlan
 from enrich.delivery.refused.spill import Spill
-from enrich.delivery.refused.topics import make_topics, room_in
+from enrich.delivery.refused.topics import make_topics
 from enrich.kafka import (
     Connection,
     DeliveringProducer,
@@ -29,6 +29,7 @@ from enrich.kafka import (
 )
 from enrich.kafka.clients.errors import ClientOver
 from enrich.kafka.identity import RELEASE
+from enrich.kafka.writing.room import room_in
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.tally import NodeKind

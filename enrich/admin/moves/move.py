@@ -14,6 +14,7 @@ from enrich.base.errors import BadRecord, Retryable, WouldLoseData
 from enrich.kafka import new_group_consumer, read_to_end
 from enrich.kafka.groups import committed
 from enrich.kafka.records import headers_of, key_of, value_of
+from enrich.kafka.writing.room import sized_for
 from enrich.kafka.writing.whole_transactions import WholeTransactions
 
 _LOOK_EVERY_S = 0.5
@@ -53,7 +54,8 @@ class Move:
         self._route = route
         self._report = report
         self.moved = Moved()
-        self._producer = WholeTransactions(cluster.connection, route.identity, deadline_s=cluster.deadline_s)
+        connection = sized_for([route.target], cluster.topics, cluster.connection)
+        self._producer = WholeTransactions(connection, route.identity, deadline_s=cluster.deadline_s)
         self._consumer: Consumer | None = None
         try:
             # Must come first: it settles the last transaction of a killed run, before its progress is read.

@@ -1,5 +1,6 @@
 """Makes a route from the names that a person gives. Creates the new topic if it is missing."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from enrich.admin.cluster import Cluster
@@ -21,7 +22,9 @@ def rekey_route(pipeline: Pipeline, table: str, target: str, partitions: int | N
     if target == source:
         raise ConfigError("a table cannot move to its own topic", where=f"topic {source}", next_step="name another")
     like = wanted.get(target) or replace(wanted[source], name=target)
-    _require_target(cluster, like, partitions or like.wishes.partitions or len(cluster.topics.partitions(source)))
+    _require_target(
+        cluster, source, like, partitions or like.wishes.partitions or len(cluster.topics.partitions(source))
+    )
     return Route(source, target, unchanged)
 
 
@@ -32,7 +35,7 @@ def copy_route(pipeline: Pipeline, old: str, new: str, cluster: Cluster) -> Rout
         raise ConfigError(f"the tables {old} and {new} have the same topic", where=f"topic {source}")
     before, after = pipeline.tables[old], pipeline.tables[new]
     like = wanted_topics(pipeline)[target]
-    _require_target(cluster, like, like.wishes.partitions or len(cluster.topics.partitions(source)))
+    _require_target(cluster, source, like, like.wishes.partitions or len(cluster.topics.partitions(source)))
     if _encoding(before) == _encoding(after):
         return Route(source, target, unchanged)
     decoder = decoder_for(before, schemas_of(pipeline.kafka.registry))
@@ -53,12 +56,15 @@ def _encoding(table: Table) -> tuple[str, ...]:
     return tuple(str(part) for part in (table.format, table.framing, table.schema_, table.columns))
 
 
-def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
+def _require_target(cluster: Cluster, source: str, like: Wanted, partitions: int) -> None:
     if not cluster.topics.exists(like.name):
         copies = like.wishes.replication or -1
-        cluster.topics.create(
-            like.name, partitions=partitions or DEFAULT_PARTITIONS, replication=copies, config=like.settings
-        )
+        room: dict[str, str] = {}
+        with suppress(ConfigError):  # without the right to read the settings: the brokers' default
+            # If nobody has said how large its records may be: as large as those that come.
+            room["max.message.bytes"] = cluster.topics.settings(source)["max.message.bytes"]
+        config = {**room, **like.settings}
+        cluster.topics.create(like.name, partitions=partitions or DEFAULT_PARTITIONS, replication=copies, config=config)
         return
     if not is_compacted(cluster.topics.settings(like.name)):
         raise ConfigError(

@@ -16,6 +16,7 @@ from enrich.host.ipc.requests import PURGE, ask
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.tables import TopicTable
 from enrich.kafka.identity import REPLAYS
+from enrich.kafka.writing.room import sized_for
 from enrich.kafka.writing.whole_transactions import whole_transaction
 from stores.protocol import Quarantined
 
@@ -51,7 +52,8 @@ def send_back(cluster: Cluster, table: TopicTable, records: Sequence[Quarantined
     """Writes the records in one transaction. If it is killed right after that, a second replay writes none again: each
     key then has a newer record, the replayed one."""
     identity = f"enrich.quarantine.{table.topic}"
-    with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
+    connection = sized_for([table.topic], cluster.topics, cluster.connection)
+    with whole_transaction(connection, identity, cluster.deadline_s) as producer:
         for record in records:
             producer.produce_one(table.topic, record.key, record.value, headers={REPLAYS: b"1"})
 

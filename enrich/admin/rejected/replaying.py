@@ -10,9 +10,9 @@ from enrich.admin.rejected.choosing import Selection, letters
 from enrich.admin.rejected.letter import Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.ways import GONE, Way, Ways
-from enrich.delivery.refused.topics import LARGEST_MESSAGE, room_in
 from enrich.kafka.topic_settings import is_compacted
 from enrich.kafka.writing.dead_letters import record_size
+from enrich.kafka.writing.room import LARGEST_MESSAGE, room_in
 from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
 
 _AT_A_TIME, _BYTES_AT_A_TIME = 1_000, 32 * 2**20

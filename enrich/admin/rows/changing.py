@@ -38,7 +38,7 @@ def put(target: Target, rows: Mapping[bytes, bytes | None]) -> dict[int, int]:
     """Writes the rows; None is a tombstone. Returns the offset of the last record by partition."""
     for key, value in rows.items():
         target.require_size(key, value)
-    producer = TransactionalProducer(target.cluster.connection, target.identity, deadline_s=target.cluster.deadline_s)
+    producer = TransactionalProducer(target.writing, target.identity, deadline_s=target.cluster.deadline_s)
     with target.transaction(producer) as spans:
         producer.produce(target.topic, list(rows), list(rows.values()))
     return {partition: span.last for partition, span in spans.items()}

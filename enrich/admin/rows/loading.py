@@ -73,7 +73,7 @@ class Load:
         """Raises WouldLoseData and writes nothing if some rows cannot be written and must not be skipped."""
         counts = Counts()
         target = self._target
-        producer = WholeTransactions(target.cluster.connection, target.identity, deadline_s=target.cluster.deadline_s)
+        producer = WholeTransactions(target.writing, target.identity, deadline_s=target.cluster.deadline_s)
         with target.transaction(producer):
             for rows in self._file.batches():
                 producer.produce(target.topic, rows.keys.to_pylist(), rows.values.to_pylist())

@@ -14,7 +14,9 @@ from enrich.codecs.encoders import encoder_of_table
 from enrich.codecs.encoding import Encoder
 from enrich.config import KeyKind, Pipeline, Table
 from enrich.host.tables import TopicTable
+from enrich.kafka import Connection
 from enrich.kafka.topic_settings import largest_row
+from enrich.kafka.writing.room import sized_for
 from enrich.kafka.writing.transactions import Span, TransactionalProducer
 from stores.protocol import Decoder
 
@@ -39,6 +41,11 @@ class Target:
     def identity(self) -> str:
         """The transactional id: a second writer fences the first, which then fails with Fenced."""
         return f"enrich.admin.{self.pipeline}.{self.topic}"
+
+    @property
+    def writing(self) -> Connection:
+        """The settings of a producer of its rows."""
+        return sized_for([self.topic], self.cluster.topics, self.cluster.connection)
 
     @contextmanager
     def transaction(self, producer: TransactionalProducer) -> Iterator[dict[int, Span]]:

@@ -13,6 +13,7 @@ from enrich.config import Pipeline, PostgresOrigin, SyncSource
 from enrich.config.sections.sync.sources import slot_name, topic_of_table
 from enrich.config.types.encoding import Format
 from enrich.kafka import COMPACTED, Topics
+from enrich.kafka.writing.room import LARGEST_MESSAGE, sized_for
 from stores.external.postgres.log.catalog import Catalog
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.logged.encoders import Alike, Encoders, Registered
@@ -56,6 +57,7 @@ class _Followed:
             slot=self.slot,
             encoders=lambda: Alike(encoder_for(self.source, self.pipeline.kafka)),
             tables=lambda slots, topics: OneTable(named, work.topic, slots, topics, work.directory),
+            producing=lambda topics: sized_for([work.topic], topics, self.connections.producer),
             keeping=lambda _: Beside(self.connections.consumer, f"{work.identity}.log", work.topic),
             prepare=lambda _: None,  # the topic is made by people
             lock_s=_LOCK_S,
@@ -74,6 +76,8 @@ class _Followed:
             slot=self.slot,
             encoders=_encoders(self.pipeline, self.source),
             tables=tables,
+            # Topics that come later may take larger records.
+            producing=lambda _: {"message.max.bytes": LARGEST_MESSAGE, **self.connections.producer},
             keeping=lambda topics: InTopic(self.connections.consumer, f"{work.identity}.log", work.topic, topics),
             prepare=lambda topics: _prepare(topics, work.topic),
             lock_s=_LOCK_OF_MANY_S,

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError, Retryable
-from enrich.kafka import Topics, new_admin_client
+from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
@@ -42,6 +42,8 @@ class LogFollowed:
     """The name of the slot, and of its publication."""
     encoders: Callable[[], Encoders]
     tables: Callable[[Slots, Topics], Tables]
+    producing: Callable[[Topics], Connection]
+    """The settings of the producer."""
     keeping: Callable[[Topics], Keeping]
     prepare: Callable[[Topics], None]
     """Makes the topic in which instances wait for their turn, if that is the source's own."""
@@ -80,7 +82,8 @@ class LogRoute:
         work, followed, connections = self._work, self._followed, self._connections
         encoders = followed.encoders()
         headers = release_headers(work.release)
-        producer = TransactionalProducer(connections.producer, work.identity, timeout_s=_LONGEST_S, headers=headers)
+        producing = followed.producing(topics)
+        producer = TransactionalProducer(producing, work.identity, timeout_s=_LONGEST_S, headers=headers)
         held.callback(producer.close)
         # This comes first: it fences other writers, so what is then read from the topics is all there is.
         producer.start()

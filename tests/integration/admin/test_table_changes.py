@@ -144,3 +144,24 @@ def test_a_broker_that_does_not_answer_ends_with_3(write_config, tmp_path, comma
     arguments = {"load": ["x.csv"], "put": ["a", "{}"], "delete": ["a", "--yes"], "get": ["a", "--from-topic"]}[command]
     done = enrich("table", command, "users", *arguments, "-c", config, "--deadline", "1")
     assert done.returncode == 3, done.stderr
+
+
+@pytest.mark.parametrize(("most", "large"), [(3_000_000, 2_000_000), (20_000, 15_000)])
+def test_rows_may_be_as_large_as_their_topic_takes_them(write_config, cluster, new_topic, tmp_path, most, large):
+    """What a client takes by default is no limit, neither of a row nor of many that are sent together."""
+    topic = new_topic(cleanup_policy="compact", max_message_bytes=str(most))
+    config = write_config(f"tables:\n  users: {{topic: {topic}, format: json, columns: 'plan string'}}\n")
+    rows = {f"u{number}": "p" * 100 for number in range(5_000)} | {"large": "x" * large}
+    file = tmp_path / "users.jsonl"
+    file.write_text("".join(json.dumps({"key": key, "plan": plan}) + "\n" for key, plan in rows.items()))
+    done = enrich("table", "load", "users", file, "--yes", "-c", config)
+    assert done.returncode == 0, done.stderr
+    done = enrich("table", "put", "users", "put", json.dumps({"plan": "y" * large}), "-c", config)
+    assert done.returncode == 0, done.stderr
+    done = enrich("table", "put", "users", "too", json.dumps({"plan": "y" * most}), "-c", config)
+    assert (done.returncode, "the topic takes" in done.stderr) == (2, True), done.stderr
+    found = {message.key().decode(): json.loads(message.value())["plan"] for message in cluster.messages(topic)}
+    assert found == rows | {"put": "y" * large}
+    copied = enrich("topics", "rekey", "users", "--to", f"{topic}.v2", "--partitions", "2", "-c", config)
+    assert copied.returncode == 0, copied.stderr
+    assert len(cluster.messages(f"{topic}.v2")) == len(found)

@@ -51,6 +51,17 @@ def test_the_topic_becomes_the_file_and_follows_it(source: SourceWorld, name: st
     assert repeats(source.versions()) == []
 
 
+@pytest.mark.parametrize(("most", "large"), [(3_000_000, 2_000_000), (20_000, 15_000)])
+def test_rows_may_be_as_large_as_their_topic_takes_them(source: SourceWorld, most: int, large: int) -> None:
+    """What a client takes by default is no limit, neither of a row nor of many that are written together."""
+    source.make_topic(max_message_bytes=str(most))
+    rows = dict.fromkeys(range(5000), "p" * 100) | {7: "x" * large}
+    put(source, rows, "rows.parquet")
+    status = source.run_once()
+    assert source.in_topic() == expected(rows), status.last_error
+    assert status.gauges["rejected"] == 0
+
+
 def test_an_unchanged_file_is_not_read_again(source: SourceWorld) -> None:
     source.make_topic()
     put(source, {1: "a"})
