@@ -3,20 +3,20 @@
 import io
 import json
 import re
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro import parse_schema, schemaless_writer
 
 from enrich.base.errors import ConfigError
+from enrich.codecs.avro.fitting import fits, is_sure
 from enrich.codecs.encoding import Encoded
 from stores.json_text import is_json_text
 
 _HEADER = b"\0"
-_INT = np.iinfo(np.int32)
 _WIDE = Context(prec=160)
 _UNFIT = "a value does not fit the avro schema"
 
@@ -27,7 +27,8 @@ class AvroEncoder:
     def __init__(self, schema: str, schema_id: int | None = None) -> None:
         parsed = json.loads(schema)
         self._fields: dict[str, Any] = {field["name"]: field for field in parsed["fields"]}
-        self._schema = parse_schema(parsed)
+        self._names: dict[str, Any] = {}
+        self._schema: Any = parse_schema(parsed, named_schemas=self._names)
         self._header = b"" if schema_id is None else _HEADER + schema_id.to_bytes(4, "big")
         self.identity = f"avro/1 {schema_id} {schema}"
 
@@ -55,7 +56,7 @@ class AvroEncoder:
         }
         names = list(columns)
         values: list[bytes | None] = []
-        bad = dict.fromkeys(self._too_large(rows), _UNFIT)
+        bad = dict.fromkeys(self._changed(rows.schema, columns), _UNFIT)
         for index, row in enumerate(zip(*columns.values(), strict=True)):
             body = io.BytesIO()
             body.write(self._header)
@@ -74,27 +75,55 @@ class AvroEncoder:
 
     def _column(self, field: pa.Field, column: pa.Array) -> list[Any]:
         written = json.dumps(self._fields[field.name]["type"], sort_keys=True)
-        if pa.types.is_timestamp(field.type) and "local-timestamp" not in written:
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":  # Python has no nanoseconds
+            column = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us", field.type.tz))
+        if "local-timestamp" not in written and (kind := _in_utc(column.type)) != column.type:
             # fastavro takes a time without a zone as local time; ours are UTC, as the decoders read them.
-            column = column.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+            column = column.cast(kind)
         if is_json_text(field) and '"decimal"' in written:
             return [_decimal(text) for text in column.to_pylist()]
         scale = re.search(r'"decimal".*?"scale": (\d+)', written)
         if pa.types.is_decimal(field.type) and scale is not None and int(scale[1]) != field.type.scale:
             return [_rescaled(number, int(scale[1])) for number in column.to_pylist()]
-        values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
-        return values
+        return _values(column)
 
-    def _too_large(self, rows: pa.RecordBatch) -> list[int]:
-        """Rows with a number of more than 32 bits in an int field: fastavro would write it, nobody could read it."""
+    def _changed(self, schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> list[int]:
+        """Rows with a value that fastavro would write as another one."""
         found: set[int] = set()
-        for field, column in zip(rows.schema, rows.columns, strict=True):
-            written = self._fields[field.name]["type"]
-            branches = written if isinstance(written, list) else [written]
-            if pa.types.is_integer(field.type) and "int" in branches and "long" not in branches:
-                outside = pc.or_(pc.less(column, _INT.min), pc.greater(column, _INT.max)).fill_null(False)
-                found.update(np.flatnonzero(outside.to_numpy(zero_copy_only=False)).tolist())
+        for field in self._schema["fields"]:
+            name, written = field["name"], field["type"]
+            if name in columns and not is_sure(written, schema.field(name).type):
+                found.update(i for i, value in enumerate(columns[name]) if not fits(written, value, self._names))
         return sorted(found)
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """The type with a zone for all times, also for those inside of it."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    return kind
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+    except (ValueError, OverflowError):
+        if not pa.types.is_temporal(column.type):
+            raise
+        return [_time(each) for each in column]
+    return values
+
+
+def _time(value: pa.Scalar) -> Any:
+    """Null for a time outside the years that Python has, which are those of all formats."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _decimal(text: str | None) -> Decimal | str | None:

@@ -1,9 +1,13 @@
 """What encoders write, decoders of the same format read as the rows that were given."""
 
+import io
 import json
 import math
+import time
 from decimal import Decimal
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -82,6 +86,79 @@ def test_a_row_that_does_not_fit_the_avro_schema_is_bad_alone():
     encoded = AvroEncoder(json.dumps(schema)).encode(pa.record_batch({"a": pa.array([1, None, 2**40, 4])}))
     assert encoded.bad == dict.fromkeys([1, 2], "a value does not fit the avro schema")
     assert encoded.values.to_pylist() == [b"\x02", None, None, b"\x08"]
+
+
+_array = {"type": "array", "items": "string"}
+_inner = {"type": "record", "name": "i", "fields": [{"name": "x", "type": "int"}]}
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "bad"),
+    [
+        ("long", pa.array([Decimal("1.50"), Decimal("2.00"), None]), [0, 2]),
+        ("int", pa.array([1.0, 2.5, math.nan, math.inf, 1e10]), [1, 2, 3, 4]),
+        ({"type": "int"}, pa.array([2**31 - 1, 2**31, -(2**31)]), [1]),
+        ("long", pa.array([2**63 - 1, 2**63], pa.uint64()), [1]),
+        ("int", pa.array([1, 2**63], pa.uint64()), [1]),
+        ("boolean", pa.array(["false", "f", ""]), [0, 1, 2]),
+        ("boolean", pa.array([0, 1, 2]), [2]),
+        ("float", pa.array([1e300, 3e38, math.inf, -1e39]), [0, 3]),
+        (["null", "float"], pa.array([1e300, None, 1.0]), [0]),
+        (_array, pa.array(['["a","b"]', None]), [0, 1]),
+        (_array, pa.array([{"x": 1}]), [0]),
+        ({"type": "array", "items": "int"}, pa.array([[1], [1, 2**40], []]), [1]),
+        ({"type": "array", "items": _inner}, pa.array([[{"x": 1}], [{"x": 2**31}]]), [1]),
+        (
+            {"type": "map", "values": "long"},
+            pa.array([[("k", 1.5)], [("k", 2.0)]], pa.map_(pa.string(), pa.float64())),
+            [0],
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_not_written_as_another_value(type_, values, bad):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": type_}]}
+    encoded = AvroEncoder(json.dumps(schema)).encode(pa.record_batch({"a": values}))
+    assert sorted(encoded.bad) == bad
+    for index, value in enumerate(encoded.values.to_pylist()):
+        assert (value is None) is (index in bad)
+        if value is not None:
+            wanted = (
+                values[index].as_py(maps_as_pydicts="lossy") if pa.types.is_map(values.type) else values[index].as_py()
+            )
+            read: Any = fastavro.schemaless_reader(io.BytesIO(value), schema)
+            assert read["a"] == (pytest.approx(wanted, rel=1e-7) if isinstance(wanted, float) else wanted)
+
+
+def test_times_of_any_unit_and_without_a_zone_are_utc_and_those_that_no_format_has_are_null(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        micros = {"type": "long", "logicalType": "timestamp-micros"}
+        fields = [
+            {"name": "nanos", "type": micros},
+            {"name": "far", "type": ["null", micros]},
+            {"name": "list", "type": {"type": "array", "items": micros}},
+        ]
+        schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+        naive = pa.timestamp("us")
+        rows = pa.record_batch(
+            {
+                "nanos": pa.array([-1, 1999], pa.timestamp("ns", "UTC")),
+                "far": pa.array([2**60, 0], naive),
+                "list": pa.array([[0], [5]], pa.list_(naive)),
+            }
+        )
+        encoded = AvroEncoder(schema).encode(rows)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert encoded.bad == {}
+    utc = pa.timestamp("us", "UTC")
+    columns = pa.schema([("nanos", utc), ("far", utc), ("list", pa.list_(utc))])
+    read = BareAvro(columns, schema).decode(encoded.values).rows
+    assert read.field("nanos").cast(pa.int64()).to_pylist() == [-1, 1]
+    assert read.field("far").cast(pa.int64()).to_pylist() == [None, 0]
+    assert read.field("list").cast(pa.list_(pa.int64())).to_pylist() == [[0], [5]]
 
 
 def test_decimals_are_rescaled_to_the_schemas_digits_and_never_rounded():
