@@ -64,7 +64,9 @@ class Writing:
         except Retryable as error:
             self._work.note_trouble(error)
             for partition in group:
-                self._assigned.hold(partition, time.monotonic() + partition.backoff.next_s())
+                # Not one that went meanwhile: the client would keep it paused, and read nothing of it once it is back.
+                if self._assigned.get(partition.topic, partition.number) is partition:
+                    self._assigned.hold(partition, time.monotonic() + partition.backoff.next_s())
         else:
             self._reading.is_slow = time.monotonic() - began > _SLOW_S
             for partition in group:

@@ -1,16 +1,20 @@
 """What a flow does when it gets partitions, and when it gives some up, while that takes long."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
+from enrich.base.errors import Unreachable
 from enrich.delivery.assigning import Assigning
 from enrich.delivery.committing import Committing
 from enrich.delivery.partitions.assigned import Assigned
 from enrich.delivery.partitions.positions import Partition
-from enrich.delivery.plan import FlowPlan, Handing, Sink, Work
+from enrich.delivery.plan import BatchSink, FlowPlan, Handing, Sink, Work
+from enrich.delivery.reading import Reading
+from enrich.delivery.writing import Writing
 
 
 class _Slow:
@@ -76,6 +80,25 @@ def test_a_partition_that_is_given_up_or_lost_is_not_left_paused():
     slow.on["on_revoke"](slow, [TopicPartition("events", 0)])
     assert slow.paused == {1}
     slow.on["on_lost"](slow, [TopicPartition("events", 1)])
+    assert not slow.paused
+
+
+def test_a_partition_that_goes_while_its_records_are_written_in_vain_is_not_left_paused():
+    """Neither if it is another's by then, nor if it is back."""
+    slow = _Slow()
+    work = begun(slow)
+
+    class Refusing:
+        def take(self, _: Sequence[Message], keep_alive: Callable[[], object]) -> None:  # noqa: ARG002 - it polls
+            slow.on["on_revoke"](slow, [TopicPartition("events", 0), TopicPartition("events", 1)])
+            slow.on["on_assign"](slow, [TopicPartition("events", 1)])
+            raise Unreachable("the store does not answer")
+
+    reading = cast("Reading", SimpleNamespace(keep_alive=lambda: None, end_keep_alive=lambda: None))
+    for partition in work.assigned.all():
+        partition.pending.append(cast("Message", b"a record"))
+    Writing(work, reading, cast("BatchSink", Refusing())).hand_over()
+    assert [partition.number for partition in work.assigned.all()] == [1]
     assert not slow.paused
 
 
