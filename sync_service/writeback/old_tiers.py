@@ -48,8 +48,10 @@ class OldTiersRoute:
                 if self._waits(topics, topic):
                     _log.info("emptying an old retry topic", extra={"route": self.name, "topic": topic})
                     self._working = WritebackRoute(self._plan, self._clients, self._plan.old_tier(topic))
-                    self._working.run(_Until(stopping, partial(self._is_done, topics, topic)))
-                    self._working = None
+                    try:
+                        self._working.run(_Until(stopping, partial(self._is_done, topics, topic)))
+                    finally:  # the topic may be gone, or another instance may empty it, before the next try
+                        self._working = None
             self._has_looked = True
             stopping.wait(_OLD_EVERY_S)
 
