@@ -282,7 +282,9 @@ class OnDemandKeeper:
         def take() -> None:
             with self._loads.changed:
                 self._present, self._tombstones = present, tombstones
-                self._loads.landed |= dict.fromkeys(expired)
+                for key in expired:
+                    # Whoever has no patience left has it loaded already: what came is newer.
+                    self._loads.landed.setdefault(key, None)
                 self._is_restored = True
                 early, self._early = list(self._early), {}
                 self._loads.changed.notify_all()

@@ -126,6 +126,22 @@ def test_the_next_agent_knows_how_old_rows_are(folder):
             until_rows(agent, ann=2)
 
 
+def test_a_row_that_comes_while_the_next_agent_looks_what_has_expired_stays(folder):
+    clock = ManualClock()
+    expiring = ", refresh: 1h, expire: 1d"
+    with rows_by_key(ann={"rps": 1}) as source:
+        with loader_agent(folder, section(source, expiring), clock) as agent:
+            want(agent, "ann")
+            until_rows(agent, ann=1)
+        source.rows["ann"] = {"rps": 2}
+        clock.advance(DAY_MS)
+        with loader_agent(folder, section(source, expiring), clock) as agent:
+            keeper(agent).wait([b"ann"], 0.001)  # it does not wait for as long as the agent looks
+            wait_until(lambda: keeper(agent)._loads.counts.loads == 1, what="the row")
+            agent.until_ready()
+            until_rows(agent, ann=2)
+
+
 def test_beyond_max_entries_those_go_that_were_used_longest_ago(folder):
     rows = {f"k{number}": {"rps": number} for number in range(30)}
     with rows_by_key(**rows) as source, loader_agent(folder, section(source, ", max_entries: 10")) as agent:
