@@ -19,7 +19,7 @@ from enrich.delivery.refused.letters import Letters
 from enrich.kafka.clients.ending import discard, is_over, serve
 from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
 from enrich.kafka.clients.making import Connection, new_producer
-from enrich.kafka.identity import ORIGIN
+from enrich.kafka.identity import ORIGIN, identity_of
 from enrich.kafka.retries import RETRY_HEADERS, retry_headers, topic_id_in
 from enrich.kafka.writing.dead_letters import Origin, sender_of
 
@@ -86,7 +86,7 @@ class Outbox:
         event.became = Became.waits
         topic, partitions = self._retry_topics[pause]
         headers: Headers = [*_own_headers(event)]
-        if not any(name == ORIGIN for name, _ in headers):
+        if identity_of(event.headers())[0] is None:
             headers.append((ORIGIN, b"%b/%d" % (event.origin_place, event.origin)))
         headers += retry_headers(event.place, event.since_ms, tries, self._topic_id_of(event))
         record = _Record(topic, event.key, event.value, headers, event.place[1] % partitions)

@@ -8,11 +8,24 @@ from confluent_kafka import Message
 from enrich.kafka.identity import REPLAYS
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.writing.dead_letters import HeaderList
+from stores.versions import whole_number
 
 # The headers that `dead_letter` adds. `enrich.version` and the count of replays belong to the original record.
 _ADDED = frozenset(
     f"enrich.{name}"
-    for name in ("reason", "stage", "lookup", "topic", "partition", "offset", "key", "length", "sha256", "masked")
+    for name in (
+        "reason",
+        "stage",
+        "lookup",
+        "route",
+        "topic",
+        "partition",
+        "offset",
+        "key",
+        "length",
+        "sha256",
+        "masked",
+    )
 ) | {"enrich.key_length", "enrich.key_sha256", "enrich.headers_left_out"}
 
 
@@ -89,7 +102,8 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
             int(fields["enrich.length"]),
             [(key, content) for key, content in headers if key not in _ADDED],
             message.timestamp()[1],
-            int(fields.get(REPLAYS, b"0")),
+            # The original record may have brought it: what is no number must not hide the letter.
+            whole_number(fields.get(REPLAYS), most_digits=9) or 0,
             not {"enrich.key_length", "enrich.headers_left_out"}.isdisjoint(fields),
             "enrich.masked" in fields,
             message.partition() or 0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enrich.admin.cluster import Cluster
 from enrich.admin.rejected.letter import Letter
 from enrich.config import Pipeline, retry_out_topic
-from enrich.kafka.identity import ORIGIN, REPLAYS
+from enrich.kafka.identity import ORIGIN, REPLAYS, identity_of
 from enrich.kafka.retries import RETRY_HEADERS, retry_headers
 
 # These texts are keys in the JSON of `enrich dlq replay`: they must not change.
@@ -70,7 +70,7 @@ class Ways:
                 return GONE
             self._partitions[topic] = len(self._cluster.topics.partitions(topic))
         headers = [(name, content) for name, content in letter.headers if name not in RETRY_HEADERS]
-        if not any(name == ORIGIN for name, _ in headers):
+        if identity_of(headers)[0] is None:
             headers.append((ORIGIN, letter.origin.encode()))
         headers += retry_headers(place, self._clock_ms(), 0, letter.topic_id)
         return Way(topic, _counted(letter, headers), place[1] % self._partitions[topic])
