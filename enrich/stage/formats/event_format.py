@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON, RELEASE
-from enrich.stage.steps.leaving.headers import OVERHEAD
+from enrich.stage.steps.leaving.headers import ORIGIN_FORM, OVERHEAD
 from enrich.stage.steps.leaving.why import Why
 from enrich.stage.steps.step import Step
 
@@ -60,11 +60,16 @@ def place() -> Column:
 
 def with_identity(time_ms: Column, release: int = 0) -> Column:
     """The event's headers with its origin, which is its own place, and its time, unless it brings them from an earlier
-    node; and the release, unless it is 0 or the event brings a higher one. No lambda, as in `bytes_beside_value`."""
+    node; and the release, unless it is 0 or the event brings a higher one. The origin comes first, as workers do it. No
+    lambda, as in `bytes_beside_value`."""
     headers = sql.col(KAFKA.headers)
     none = sql.array().cast(HEADERS_TYPE)
     values = {ORIGIN: place(), EVENT_TIME: time_ms.cast("string")}
-    brings = {name: sql.array_contains(headers["key"], name) for name in values}
+    java_form = ORIGIN_FORM.replace("?P<", "?<")
+    brings = {
+        ORIGIN: header(ORIGIN).cast("string").rlike(java_form),
+        EVENT_TIME: sql.array_contains(headers["key"], EVENT_TIME),
+    }
     if release:
         values[RELEASE] = sql.lit(str(release))
         brings[RELEASE] = brought_release() >= release
@@ -72,8 +77,8 @@ def with_identity(time_ms: Column, release: int = 0) -> Column:
         name: sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value"))
         for name, value in values.items()
     }
-    missing = [sql.when(brings[name], none).otherwise(sql.array(one)) for name, one in own.items()]
-    return sql.when(headers.isNull(), sql.array(*own.values())).otherwise(sql.concat(headers, *missing))
+    first, *others = (sql.when(brings[name], none).otherwise(sql.array(one)) for name, one in own.items())
+    return sql.when(headers.isNull(), sql.array(*own.values())).otherwise(sql.concat(first, headers, *others))
 
 
 def only_ours() -> Column:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.stage.steps.leaving.fates import fates_of
+from enrich.stage.steps.leaving.headers import ORIGIN_FORM
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.steps.timing import number_of, text_of
 from enrich.stage.task.columns import (
@@ -35,7 +36,6 @@ from enrich.stage.task.pin import Pin
 if TYPE_CHECKING:
     from enrich.tally import Origins, Tally
 
-_ORIGIN = r"^(?P<topic>[A-Za-z0-9._-]{1,249})/(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})$"
 _LOWER = 0xFFFFFFFF
 RECORD = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
 
@@ -190,7 +190,7 @@ class _Places:
         """Where the events came in: their headers say so, else it is their own place."""
         if headers.null_count == len(headers):
             return self
-        found = pc.extract_regex(text_of(headers), _ORIGIN)
+        found = pc.extract_regex(text_of(headers), ORIGIN_FORM)
         known = found.is_valid()
         topics = pc.if_else(known, found.field("topic"), pa.array(self.topics).take(pa.array(self.codes >> 32)))
         partitions = pc.if_else(known, number_of(found.field("partition"), known), pa.array(self.codes & _LOWER))

@@ -31,6 +31,8 @@ from enrich.stage.task.pin import Pin
 OVERHEAD = 512
 """Bytes of a record beside its key, value and the event's headers; with the headers that `with_identity` adds."""
 _EACH = 10
+ORIGIN_FORM = r"^(?P<topic>[A-Za-z0-9._-]{1,249})/(?P<partition>0|[1-9][0-9]{0,8})/(?P<offset>0|[1-9][0-9]{0,17})\z"
+"""As Arrow understands it: what an event brings as its origin, and what is not so, is none."""
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,18}\s*")
 
 
@@ -67,7 +69,9 @@ class TakeHeaders:
 
 def with_identity(columns: Columns, release: int) -> pa.ListArray:
     """The headers of each event with its origin, which is its own place, and its time, unless it brings them from an
-    earlier node; and the release, unless it is 0 or the event brings a higher one."""
+    earlier node; and the release, unless it is 0 or the event brings a higher one.
+
+    The origin comes first: nodes that take the first one, and those that take the last good one, must find the same."""
     headers, count = columns[HEADERS], len(columns[KEY])
     values = {ORIGIN: places(columns), EVENT_TIME_NAME: _times(columns)}
     if release:
@@ -76,12 +80,14 @@ def with_identity(columns: Columns, release: int) -> pa.ListArray:
     if not len(headers.flatten()):
         return joined([Part.named(name, everybody, contents) for name, contents in values.items()], count)
     brought = Part.of_lists(headers)
-    parts = [brought]
-    for name, contents in values.items():
-        has = _brings_higher(brought, release, count) if name == RELEASE else _has(brought, name, count)
-        without = np.flatnonzero(~has)
-        parts.append(Part.named(name, without, contents.take(pa.array(without))))
-    return joined(parts, count)
+    brings = {ORIGIN: _brings_origin(brought, count), EVENT_TIME_NAME: _has(brought, EVENT_TIME_NAME, count)}
+    if release:
+        brings[RELEASE] = _brings_higher(brought, release, count)
+    first, *others = (
+        Part.named(name, without := np.flatnonzero(~brings[name]), contents.take(pa.array(without)))
+        for name, contents in values.items()
+    )
+    return joined([first, brought, *others], count)
 
 
 def places(columns: Columns) -> pa.BinaryArray:
@@ -123,6 +129,12 @@ def _first(part: Part, name: str, count: int) -> pa.BinaryArray:
     at = np.full(count, -1)
     at[events] = found[firsts]
     return part.headers.field("value").take(pa.array(at, mask=at < 0))
+
+
+def _brings_origin(part: Part, count: int) -> Mask:
+    firsts = _first(part, ORIGIN, count)
+    has: Mask = pc.fill_null(pc.match_substring_regex(firsts, ORIGIN_FORM), False).to_numpy(zero_copy_only=False)
+    return has
 
 
 def _brings_higher(part: Part, release: int, count: int) -> Mask:

@@ -1,6 +1,7 @@
 """A stage whose workers write the records themselves makes the same records as one where Spark does."""
 
 import json
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import load_text
 from enrich.kafka.columnar import HEADERS, Came
+from enrich.kafka.identity import identity_of, origin_of
 from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.realtime.pieces import columns_of
@@ -93,9 +95,9 @@ def events():
     ]
 
 
-def came_of(events):
+def came_of(events, headers_of=_headers):
     count = len(events)
-    headers = [[{"key": name.encode(), "value": value} for name, value in _headers(n) or []] for n in range(count)]
+    headers = [[{"key": name.encode(), "value": value} for name, value in headers_of(n) or []] for n in range(count)]
     return Came(
         ["events"],
         np.zeros(count, np.int32),
@@ -141,6 +143,40 @@ def test_the_records_are_those_that_spark_makes(spark, world, events, name):
     found = sorted(by_workers(plan, came_of(events)), key=repr)
     assert len({topic for topic, *_ in expected}) > (name != "masked-sink")
     assert found == expected
+
+
+def test_what_is_no_origin_is_not_passed_on_as_one(spark, world):
+    """Else each node would name the event by another place, and it would be called lost between them."""
+    wrong = [
+        b"somewhere",
+        b"",
+        None,
+        b"p/00/1",
+        b"p/0/01",
+        b"\xff/0/1",
+        b"p/0/1\n",
+        b"p/0/1 ",
+        b"p/-1/1",
+        b"p/0/" + b"9" * 30,
+    ]
+    right = [b"first/0/0", b"first/12/%d" % 10**17]
+    brought = [*wrong, *right]
+
+    def headers_of(number):
+        return [("trace", b"t"), ("enrich.origin", brought[number])]
+
+    events = [b"{}"] * len(brought)
+    plan = plan_of(spark, world, "plain")
+    with patch("tests.support.stage.frames._headers", headers_of):
+        source = source_of(spark, events)
+    expected = sorted(map(row_of, plan.records(source).collect()), key=repr)
+    assert sorted(by_workers(plan, came_of(events, headers_of)), key=repr) == expected
+    found = {int(key[1:]): headers for _, key, _, headers in expected}
+    for number, content in enumerate(brought):
+        origin = content if content in right else b"events/%d/%d" % (number % 3, number)
+        first = next(value for name, value in found[number] if name == "enrich.origin")
+        assert first == origin
+        assert identity_of(found[number])[0] == origin_of(origin)
 
 
 def test_an_event_that_cannot_be_processed_ends_a_stage_without_dlq(spark, world):
