@@ -2,11 +2,15 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
+_INTEGER = r"^-?(0|[1-9][0-9]{0,18})$"
+_DIGITS = pa.decimal128(19, 0)
+"""Of 64 bits. They have not all numbers of so many digits."""
+_LONG = np.iinfo(np.int64)
 _BOOLEAN = r"^(true|false)$"
 
 
@@ -51,7 +55,10 @@ def as_json(texts: pa.StringArray, kind: pa.DataType) -> pa.StringArray:
 def as_key_part(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """The texts in the type that a look-up's key has; null if a text is no such value."""
     if pa.types.is_integer(kind):
-        return pc.if_else(pc.match_substring_regex(texts, _INTEGER), texts, None).cast(pa.int64())
+        whole = pc.if_else(pc.match_substring_regex(texts, _INTEGER), texts, None).cast(_DIGITS)
+        least, most = (pa.scalar(int(limit)).cast(_DIGITS) for limit in (_LONG.min, _LONG.max))
+        fits = pc.and_(pc.greater_equal(whole, least), pc.less_equal(whole, most))
+        return pc.if_else(fits, whole, pa.scalar(None, _DIGITS)).cast(pa.int64())
     if pa.types.is_boolean(kind):
         texts = pc.utf8_lower(texts)
         return pc.if_else(pc.match_substring_regex(texts, _BOOLEAN), texts, None).cast(pa.bool_())
