@@ -26,6 +26,7 @@ class KeyedRows:
     keys: pa.BinaryArray
     values: pa.BinaryArray
     rejected: dict[str, int]
+    rejected_keys: pa.BinaryArray
 
 
 class RowsFile:
@@ -72,9 +73,10 @@ class RowsFile:
         if pc.any(too_large).as_py():
             rejected[f"larger than the {self._target.largest} bytes that the topic takes"] = pc.sum(too_large).as_py()
             good = pc.and_(good, pc.invert(too_large))
+        left_out = keys.filter(pc.and_(keys.is_valid(), pc.invert(good)))
         if rejected:
             keys, values = keys.filter(good), values.filter(good)
-        return KeyedRows(keys, values, rejected)
+        return KeyedRows(keys, values, rejected, left_out)
 
     def _opened(self, path: Path, kind: FileType, columns: pa.Schema) -> Reading:
         if not path.is_file():

@@ -56,17 +56,20 @@ class Load:
 
     def counted(self, *, replace: bool = False) -> Counts:
         """Reads the whole file, and with `replace` the topic too. Nothing is written."""
-        counts, pieces = Counts(), []
+        counts, pieces, left_out = Counts(), [], []
         for rows in self._file.batches():
             counts.take(rows)
             pieces.append(hashes_of(rows.keys))
+            if len(rows.rejected_keys):
+                left_out.append(hashes_of(rows.rejected_keys))
             self._report(f"{counts.rows:,} rows read")
         hashes = np.concatenate(pieces) if pieces else np.empty(0, np.uint64)
         pieces.clear()
         hashes.sort()
         counts.repeated = int((hashes[1:] == hashes[:-1]).sum())
         if replace:
-            counts.deleted = self._find_missing(hashes)
+            # The file has these keys too: with `skip_rejected` their rows stay as they are.
+            counts.deleted = self._find_missing(np.sort(np.concatenate([hashes, *left_out])))
         return counts
 
     def written(self, *, skip_rejected: bool = False, replace: bool = False) -> Counts:

@@ -165,3 +165,19 @@ def test_rows_may_be_as_large_as_their_topic_takes_them(write_config, cluster, n
     copied = enrich("topics", "rekey", "users", "--to", f"{topic}.v2", "--partitions", "2", "-c", config)
     assert copied.returncode == 0, copied.stderr
     assert len(cluster.messages(f"{topic}.v2")) == len(found)
+
+
+def test_rows_that_are_left_out_keep_what_the_topic_has_of_their_keys(write_config, cluster, new_topic, tmp_path):
+    topic = new_topic(cleanup_policy="compact", max_message_bytes="20000")
+    config = write_config(f"tables:\n  users: {{topic: {topic}, format: json, columns: 'plan string'}}\n")
+    cluster.produce(topic, [(b"large", b'{"plan": "old"}'), (b"gone", b"{}")])
+    file = tmp_path / "users.jsonl"
+    file.write_text(
+        "".join(json.dumps({"key": key, "plan": "p" * size}) + "\n" for key, size in [("large", 30_000), ("a", 1)])
+    )
+    done = enrich("table", "load", "users", file, "--replace", "--skip-rejected", "--yes", "--json", "-c", config)
+    assert done.returncode == 0, done.stderr
+    (counts,) = lines(done)
+    assert (counts["written"], counts["rejected"], counts["deleted"], counts["repeated"]) == (1, 1, 1, 0)
+    newest = {message.key(): message.value() for message in cluster.messages(topic)}
+    assert newest == {b"large": b'{"plan": "old"}', b"a": b'{"plan":"p"}', b"gone": None}
