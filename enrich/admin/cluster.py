@@ -17,6 +17,8 @@ from enrich.kafka.clients.reaching import HOPELESS, PATIENCE_S, refused, servers
 DEADLINE_S = 30.0
 
 _POLL_S = 0.05
+_LONGEST_S = 3600.0
+"""The longest time-out that a client takes for a request."""
 
 
 class Cluster:
@@ -26,7 +28,7 @@ class Cluster:
         """Raises ConfigError if the brokers refuse us, and Unreachable if none answers: after some seconds if none can
         be reached, else at the deadline."""
         self.connection: Connection = librdkafka_settings(kafka)
-        self.deadline_s = deadline_s
+        self.deadline_s = deadline_s = min(deadline_s, _LONGEST_S)
         heard: list[KafkaError] = []
         self.admin: Admin = new_admin_client({**self.connection, "error_cb": heard.append})
         self.description: Any = _reached(self.admin, heard, deadline_s)

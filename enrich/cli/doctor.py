@@ -12,6 +12,8 @@ from enrich.base.json_lines import print_json
 if TYPE_CHECKING:
     from enrich.admin.doctor import Verdict
 
+_LONGEST_S = 3600.0
+"""No socket takes a time-out of any length."""
 _SIGNS = {"good": "[green]ok[/]", "warning": "[yellow]warning[/]", "bad": "[red]bad[/]"}
 
 
@@ -28,7 +30,7 @@ def doctor(
     Example: enrich doctor -c pipeline.yaml
     """
     bad = 0
-    for verdict in _verdicts(config, deadline):
+    for verdict in _verdicts(config, min(deadline, _LONGEST_S)):
         bad += verdict.level == "bad"
         if json:
             print_json(

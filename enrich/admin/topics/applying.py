@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewPartitions
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.admin.topics.notes import Note, ensure_notes_topic, write_notes
-from enrich.admin.topics.planning import Kind, Plan, Step, plan_for
+from enrich.admin.topics.planning import Kind, Plan, Step, plan_for, with_followed
 from enrich.admin.topics.wanted import Wanted
 from enrich.base.errors import WouldLoseData
 
@@ -24,7 +24,7 @@ def apply(
     """
     for name, steps in groupby(plan.to_do, key=lambda step: step.topic):
         listed = list(steps)
-        _require_as_shown(cluster, wanted[name], listed)
+        _require_as_shown(cluster, with_followed(wanted, name), name, listed)
         made = [step for step in listed if step.kind is Kind.create]
         if made:
             _create(cluster, name, made)
@@ -44,12 +44,12 @@ def record_format(cluster: Cluster, topic: str, form: str | None) -> None:
     write_notes(cluster, {topic: Note(cluster.topics.topic_id(topic), form)})
 
 
-def _require_as_shown(cluster: Cluster, wanted: Wanted, shown: list[Step]) -> None:
-    now = [step for step in plan_for(cluster, {wanted.name: wanted}).steps if step.kind is not Kind.refused]
+def _require_as_shown(cluster: Cluster, wanted: Mapping[str, Wanted], name: str, shown: list[Step]) -> None:
+    now = [step for step in plan_for(cluster, wanted).to_do if step.topic == name]
     if now != shown:
         raise WouldLoseData(
             "the topic has changed since the plan was shown",
-            where=f"topic {wanted.name}",
+            where=f"topic {name}",
             next_step="review the new plan: enrich topics plan",
         )
 

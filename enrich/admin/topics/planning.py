@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from enrich.admin.cluster import Cluster
@@ -70,6 +70,16 @@ def plan_for(cluster: Cluster, wanted: Mapping[str, Wanted]) -> Plan:
     return Plan(tuple(steps), len(wanted))
 
 
+def with_followed(wanted: Mapping[str, Wanted], name: str) -> dict[str, Wanted]:
+    """The topic, those that it follows, and those that they follow."""
+    chosen: dict[str, Wanted] = {}
+    while name in wanted and name not in chosen:
+        chosen[name] = wanted[name]
+        alike = wanted[name].alike
+        name = name if alike is None else alike.topic
+    return chosen
+
+
 def needed(wanted: Mapping[str, Wanted]) -> list[str]:
     """The names of the topics, and of those that they follow."""
     followed = [topic.alike.topic for topic in wanted.values() if topic.alike is not None]
@@ -80,15 +90,36 @@ def as_others_are(cluster: Cluster, wanted: Mapping[str, Wanted], actual: Mappin
     """With what follows from how other topics are on the brokers, or will be once they are made."""
     missing = [each.alike for each in wanted.values() if each.alike is not None and each.alike.topic not in actual]
     by_default = largest_by_default(cluster) if any(each.wishes.max_message is None for each in missing) else None
-    return {name: _as_another_is(topic, actual, by_default) for name, topic in wanted.items()}
+    found: dict[str, Wanted] = {}
+    for name in wanted:
+        _find(name, wanted, actual, by_default, found)
+    return {name: found[name] for name in wanted}
 
 
-def _as_another_is(wanted: Wanted, actual: Mapping[str, Actual], by_default: int | None) -> Wanted:
-    other = None if wanted.alike is None else actual.get(wanted.alike.topic)
-    if other is None:
-        return made_alike(wanted, None, by_default)
-    largest = other.settings.get("max.message.bytes")
-    return made_alike(wanted, len(other.partitions), None if largest is None else int(largest))
+def _find(
+    name: str,
+    wanted: Mapping[str, Wanted],
+    actual: Mapping[str, Actual],
+    by_default: int | None,
+    found: dict[str, Wanted],
+) -> None:
+    """A topic that is followed may itself follow another one: the DLQ of a route that a second route reads."""
+    if name in found or name not in wanted:
+        return
+    topic = found[name] = wanted[name]  # at once: two may follow each other
+    if topic.alike is not None:
+        _find(topic.alike.topic, wanted, actual, by_default, found)
+        found[name] = _as_another_is(topic, found.get(topic.alike.topic), actual.get(topic.alike.topic), by_default)
+
+
+def _as_another_is(wanted: Wanted, followed: Wanted | None, other: Actual | None, by_default: int | None) -> Wanted:
+    largest = None if other is None else other.settings.get("max.message.bytes")
+    now = by_default if other is None else None if largest is None else int(largest)
+    if wanted.alike is not None and followed is not None and "max.message.bytes" in followed.at_least:
+        will_be = max(int(followed.settings["max.message.bytes"]), 0 if other is None else now or 0)
+        wishes = wanted.alike.wishes.model_copy(update={"max_message": will_be})
+        wanted = replace(wanted, alike=replace(wanted.alike, wishes=wishes))
+    return made_alike(wanted, None if other is None else len(other.partitions), now)
 
 
 def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: int) -> Iterator[Step]:

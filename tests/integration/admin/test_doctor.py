@@ -52,12 +52,13 @@ def test_what_is_wrong_is_bad_until_it_is_put_right(config, stack):
     assert "bad redis" in done.stdout and "noeviction" in done.stdout
 
 
-def test_servers_that_do_not_answer_are_told_and_the_rest_is_looked_at_all_the_same(write_config):
+@pytest.mark.parametrize("deadline", ["1", "inf"])
+def test_servers_that_do_not_answer_are_told_and_the_rest_is_looked_at_all_the_same(write_config, deadline):
     path = write_config(
         "memory: {budget: 900TiB}\ntables:\n  users: {topic: users, format: json, columns: 'plan string'}\n",
         servers="127.0.0.1:1', registry: {url: 'http://127.0.0.1:1'}}  # '",
     )
-    done = enrich("doctor", "-c", path, "--deadline", "1", "--json")
+    done = enrich("doctor", "-c", path, "--deadline", deadline, "--json")
     found = verdicts(done)
     assert (done.returncode, found["kafka"], found["memory"]) == (1, ["bad"], ["bad"])
     assert found["registry"] == ["bad"]

@@ -10,6 +10,8 @@ from tests.support.commands import enrich, lines
 from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
+TO = "{http: {url: 'https://example.org/events'}}"
+
 
 @pytest.fixture
 def name(request):
@@ -121,6 +123,13 @@ def test_a_broker_that_does_not_answer_ends_with_3_within_the_deadline(write_con
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("deadline", ["7200", "inf"])
+def test_a_deadline_may_be_longer_than_a_client_takes(write_config, name, deadline):
+    config = write_config(f"topics: {{'*': {{partitions: 1}}}}\nexpel: {{r: {{topic: {name}, to: {TO}}}}}\n")
+    done = enrich("topics", "plan", "-c", config, "--deadline", deadline)
+    assert done.returncode == 1, done.stderr
+
+
 def test_a_plan_that_is_out_of_date_is_not_done(write_config, cluster, name):
     config = pipeline(write_config, name)
     plan = lines(enrich("topics", "plan", "-c", config, "--json"))[-1]["plan"]
@@ -181,6 +190,21 @@ def test_the_topics_of_a_route_take_what_its_topic_takes_and_keep_it_for_as_long
     assert left.returncode == 0, left.stdout
     checked = enrich("topics", "check", "-c", config)
     assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("middle", ["b", "z"])
+def test_a_plan_is_done_whole_also_if_a_route_reads_the_dead_letters_of_another_one(
+    write_config, cluster, name, middle
+):
+    """Topics are made in order of their names: what follows another one is made after it, or before."""
+    first, dead, last = f"{name}.a", f"{name}.{middle}", f"{name}.c"
+    routes = f"one: {{topic: {first}, to: {TO}, dlq: {dead}}}, two: {{topic: {dead}, to: {TO}, dlq: {last}}}"
+    config = write_config(f"topics: {{{first}: {{max_message: 2MB}}}}\nexpel: {{{routes}}}\n")
+    applied = enrich("topics", "apply", "--yes", "-c", config)
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    sizes = [int(cluster.topics.settings(topic)["max.message.bytes"]) for topic in (first, dead, last)]
+    assert sizes == [sizes[0], sizes[0] + 2**16, sizes[0] + 2 * 2**16]
+    assert enrich("topics", "plan", "-c", config).returncode == 0
 
 
 def test_a_plan_is_done_whole_also_where_brokers_take_larger_records_than_most(write_config, tmp_path, monkeypatch):
