@@ -10,6 +10,7 @@ from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Target
 from enrich.admin.rating.samples import Samples
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline
+from enrich.kafka.writing.room import sized_for
 from enrich.service.asking import reached_at
 from enrich.tally import Node, NodeKind
 from enrich.verdict.ways import Way, ways_of
@@ -59,7 +60,8 @@ def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) ->
         most = entry.max_events, entry.max_body
         return RatedWay(way.name, url, last, entry.event_time, lambda: HttpTarget(url, own), *most)
     topic = _topic(pipeline, first)
-    return RatedWay(way.name, f"topic {topic}", last, None, lambda: KafkaTarget(cluster.connection, topic))
+    connection = sized_for([topic], cluster.topics, cluster.connection)
+    return RatedWay(way.name, f"topic {topic}", last, None, lambda: KafkaTarget(connection, topic))
 
 
 def _url(entry: Ingest) -> str:

@@ -3,15 +3,20 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from enrich.admin.cluster import Cluster as Administered
+from enrich.admin.rating.ways import way_to_rate
+from enrich.config import load
 from enrich.dev.servers.ports import choose
 from enrich.dev.stack import Addresses
 from enrich.kafka import Topics, new_admin_client
 from tests.support.commands import enrich, lines
 from tests.support.edge.expel import Endpoint
 from tests.support.edge.ingesting import running
+from tests.support.kafka.topics import Cluster
 
 
 def test_a_chain_is_rated_and_the_rating_is_kept(stack: Addresses, tmp_path: Path) -> None:
@@ -74,3 +79,20 @@ def test_what_cannot_be_rated_is_refused(stack: Addresses, tmp_path: Path) -> No
     assert "several ways could be meant; there are 'one', 'two'" in enrich(*rate).stderr
     assert "no way has that in its name" in enrich(*rate, "--route", "three").stderr
     assert enrich(*rate, "--step", "soon").returncode == 2
+
+
+def test_events_that_are_sent_to_a_topic_may_be_as_large_as_it_takes_them(
+    stack: Addresses, tmp_path: Path, new_topic: Callable[..., str], cluster: Cluster
+) -> None:
+    """And it gets them all, though it takes less at once than clients send."""
+    connection = {"bootstrap_servers": stack.bootstrap_servers}
+    for most, events in ((3_000_000, [b"x" * 2_000_000]), (20_000, [b"x" * 1_000] * 200)):
+        topic = new_topic(max_message_bytes=str(most))
+        route = {"topic": topic, "to": {"http": {"url": "https://example.org"}}}
+        file = tmp_path / f"{most}.yaml"
+        file.write_text(json.dumps({"name": "sized", "kafka": connection, "tallies": True, "expel": {"r": route}}))
+        pipeline = load(file)
+        target = way_to_rate(pipeline, Administered(pipeline.kafka), None, None).new_target()
+        assert target.send(events, 0) == len(events)
+        target.close()
+        assert len(cluster.messages(topic)) == len(events)
