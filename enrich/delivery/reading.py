@@ -37,6 +37,8 @@ class Reading:
         self._where = f"topic {work.plan.topic}"
         self._most = min(_FIRST_RECORDS, work.plan.most_records)
         self._polled_while_writing = False
+        self._unheard: list[tuple[Partition, Message]] = []
+        """What the client reported while a batch was being written."""
         self._next_keep_alive = 0.0
         self._next_look = 0.0
         self._patient_until = time.monotonic() + DEADLINE_S
@@ -82,8 +84,12 @@ class Reading:
         with kafka_errors(self._where):
             messages = self._assigned.consumer.consume(1, 0)
         for message in messages:
-            if message.error() is None and (owner := self._owner(message)) is not None:
+            if (owner := self._owner(message)) is None:
+                continue
+            if message.error() is None:
                 owner.early.append(message)
+            else:  # the client says it once: of a lost offset it would return nothing any more
+                self._unheard.append((owner, message))
 
     def end_keep_alive(self) -> None:
         """To be called when the batch is written: reads on where `keep_alive` has held a partition."""
@@ -121,7 +127,8 @@ class Reading:
             fault, self._assigned.fault = self._assigned.fault, None
             raise fault
         records = []
-        for message in messages:
+        unheard, self._unheard = self._unheard, []
+        for message in [*(message for owner, message in unheard if self._owner(message) is owner), *messages]:
             if (error := message.error()) is None:
                 records.append(message)
             else:
