@@ -12,7 +12,7 @@ from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.ways import GONE, Way, Ways
 from enrich.kafka.topic_settings import is_compacted
 from enrich.kafka.writing.dead_letters import record_size
-from enrich.kafka.writing.room import LARGEST_MESSAGE, room_in
+from enrich.kafka.writing.room import LARGEST_MESSAGE, room_in, sized_for
 from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
 
 _AT_A_TIME, _BYTES_AT_A_TIME = 1_000, 32 * 2**20
@@ -71,8 +71,9 @@ class Replay:
 
     def _send_all(self, selection: Selection) -> None:
         identity = f"enrich.dlq.{self._dlq}"
-        sizes = {"message.max.bytes": LARGEST_MESSAGE, "batch.size": _BATCH_BYTES}
-        connection = {**sizes, **self._cluster.connection}
+        given = self._cluster.connection
+        batch = min(_BATCH_BYTES, int(str(given.get("batch.size", _BATCH_BYTES))))
+        connection = {"message.max.bytes": LARGEST_MESSAGE, **given, "batch.size": batch}
         producer = WholeTransactions(connection, identity, deadline_s=self._cluster.deadline_s)
         with closing(producer):
             # Must come before anything is read: it settles the last transaction of a killed replay.
@@ -175,6 +176,7 @@ def purge(cluster: Cluster, dlq: str, places: Sequence[tuple[str, int]]) -> None
     """Removes exactly these letters in one transaction. The brokers free their bytes at the next compaction. `places`:
     the name of each, and its partition of the DLQ."""
     identity = f"enrich.dlq.{dlq}"
-    with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
+    connection = sized_for([dlq], cluster.topics, cluster.connection)
+    with whole_transaction(connection, identity, cluster.deadline_s) as producer:
         for name, partition in places:
             producer.produce_one(dlq, name.encode(), None, partition=partition)

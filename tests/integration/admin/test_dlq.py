@@ -156,6 +156,26 @@ def test_letters_go_back_once_and_can_be_purged_although_their_dlq_has_got_more_
     assert listed(config) == {}
 
 
+@pytest.mark.parametrize("command", [("replay",), ("purge", "--yes")])
+def test_many_letters_go_although_topics_take_less_at_once_than_clients_send(write_config, cluster, new_topic, command):
+    small = {"partitions": 1, "max_message_bytes": "20000"}
+    events, dlq = new_topic(**small), new_topic(cleanup_policy="compact", **small)
+    config = write_config(
+        f"stages:\n  enrich:\n    source: {{topic: {events}, format: json, schema: 'user_id string'}}\n"
+        f"    sink: {{topic: out}}\n    dlq: {dlq}\n"
+    )
+    clients = "kafka: {client: {batch.size: 1000000, linger.ms: 1000}, "
+    config.write_text(config.read_text().replace("kafka: {", clients))
+    with DeliveringProducer({**cluster.connection, "batch.size": 10_000}) as producer:
+        for offset in range(3_000):
+            letter = dead_letter(Origin(events, 0, offset, b"k", b"%d" % offset), "a", stage="enrich", sender="")
+            producer.produce(dlq, letter.key, letter.value, headers=letter.headers)
+    done = enrich("dlq", *command, "--all", "-c", config)
+    assert done.returncode == 0, done.stderr
+    assert listed(config) == {}
+    assert len(cluster.messages(events)) == (3_000 if command == ("replay",) else 0)
+
+
 def _has_begun(cluster, topic, before, process):
     return sum(cluster.topics.written_offsets(topic).values()) > before or process.poll() is not None
 
