@@ -80,11 +80,10 @@ class AvroEncoder:
         if "local-timestamp" not in written and (kind := _in_utc(column.type)) != column.type:
             # fastavro takes a time without a zone as local time; ours are UTC, as the decoders read them.
             column = column.cast(kind)
-        if is_json_text(field) and '"decimal"' in written:
-            return [_decimal(text) for text in column.to_pylist()]
-        scale = re.search(r'"decimal".*?"scale": (\d+)', written)
-        if pa.types.is_decimal(field.type) and scale is not None and int(scale[1]) != field.type.scale:
-            return [_rescaled(number, int(scale[1])) for number in column.to_pylist()]
+        if '"decimal"' in written and (is_json_text(field) or pa.types.is_decimal(field.type)):
+            declared = re.search(r'"decimal".*?"scale": (\d+)', written)
+            scale = 0 if declared is None else int(declared[1])
+            return [_rescaled(_decimal(number), scale) for number in column.to_pylist()]
         return _values(column)
 
     def _changed(self, schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> list[int]:
@@ -126,16 +125,20 @@ def _time(value: pa.Scalar) -> Any:
         return None
 
 
-def _decimal(text: str | None) -> Decimal | str | None:
+def _decimal(number: Decimal | str | None) -> Decimal | str | None:
+    """Of a text that is no number the text."""
     try:
-        return None if text is None else Decimal(text)
+        return Decimal(number) if isinstance(number, str) else number
     except InvalidOperation:
-        return text
+        return number
 
 
-def _rescaled(number: Decimal | None, scale: int) -> Decimal | None:
+def _rescaled(number: Decimal | str | None, scale: int) -> Decimal | str | None:
     """The number with the schema's scale; unchanged, and so rejected later, if it has more digits."""
-    if number is None:
-        return None
-    rescaled = number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    if not isinstance(number, Decimal):
+        return number
+    try:
+        rescaled = number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    except InvalidOperation:  # a number of hundreds of digits
+        return number
     return rescaled if rescaled == number else number

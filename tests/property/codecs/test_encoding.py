@@ -17,6 +17,7 @@ from enrich.base.errors import ConfigError
 from enrich.codecs import BareAvro, FramedAvro, JsonDecoder
 from enrich.codecs.avro.encoding import AvroEncoder
 from enrich.codecs.json.encoding import JsonEncoder
+from stores.json_text import JSON_TEXT
 from tests.property.codecs.avro_values import Typed, records, types
 
 _names = st.sampled_from(["a", "b", "ä", 'with "quotes"', "new\nline", "\\", "c d", ""])
@@ -169,6 +170,23 @@ def test_decimals_are_rescaled_to_the_schemas_digits_and_never_rounded():
     assert list(encoded.bad) == [1]
     decoded = BareAvro(pa.schema([("a", pa.decimal128(12, 2))]), schema).decode(encoded.values)
     assert [row and row["a"] for row in decoded.rows.to_pylist()] == [Decimal("1.50"), None, None]
+
+
+@pytest.mark.parametrize(("scale", "zeros"), [({"scale": 2}, 2), ({}, 0)])
+def test_zeros_behind_the_point_are_no_digits_that_a_schema_has_no_place_for(scale, zeros):
+    number = {"type": "bytes", "logicalType": "decimal", "precision": 12, **scale}
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", number]}]})
+    texts = ["7.00000", "7", "-0.00000", "7E+1", "7.001", "no number", "9" * 1000, "NaN", None]
+    encoded = AvroEncoder(schema).encode(
+        pa.RecordBatch.from_arrays(
+            [pa.array(texts)], schema=pa.schema([pa.field("a", pa.string(), metadata=JSON_TEXT)])
+        )
+    )
+    assert sorted(encoded.bad) == [4, 5, 6, 7]
+    decoded = BareAvro(pa.schema([("a", pa.decimal128(12, zeros))]), schema).decode(encoded.values)
+    assert [row and row["a"] for row in decoded.rows.to_pylist()] == [7, 7, 0, 70, *[None] * 5]
+    column = pa.array(["7.00000", "7.50000"]).cast(pa.decimal128(20, 5))
+    assert list(AvroEncoder(schema).encode(pa.record_batch({"a": column})).bad) == ([] if zeros else [1])
 
 
 def test_the_bytes_are_the_same_in_every_release():
