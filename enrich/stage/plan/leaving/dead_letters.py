@@ -48,13 +48,15 @@ def dead_letter(
     room = sql.lit(largest - OWN_BYTES) - bytes_beside_value()
     # If the event's headers leave no room for a value they are left out. The key is cut so that some room is left.
     theirs = sql.when(room > 0, sql.col(KAFKA.headers))
+    count = sql.size(KAFKA.headers)
+    left_out = sql.when((room <= 0) & (count > 0), count.cast("string"))
     room = sql.when(room > 0, room).otherwise(sql.lit(max(0, largest - OWN_BYTES - LONGEST_KEY)))
     return Row(
         wanted=wanted,
         topic=sql.lit(topic),
         key=sql.concat_ws("/", place(), *sender.names).cast("binary"),
         value=sql.substring(_value(), sql.lit(1), sql.least(room, sql.lit(LARGEST_VALUE))),
-        headers=_headers(sender.stage, reason, decided, theirs),
+        headers=_headers(sender.stage, reason, decided, theirs, left_out),
     )
 
 
@@ -76,7 +78,8 @@ def _value() -> Column:
     return sql.coalesce(KAFKA.value, sql.lit(bytearray()))
 
 
-def _headers(stage: str, reason: Column, decided: Mapping[str, Column], theirs: Column) -> Column:
+def _headers(stage: str, reason: Column, decided: Mapping[str, Column], theirs: Column, left_out: Column) -> Column:
+    key_length = sql.length(KAFKA.key)
     values = {
         "enrich.reason": reason,
         "enrich.stage": sql.lit(stage),
@@ -85,6 +88,9 @@ def _headers(stage: str, reason: Column, decided: Mapping[str, Column], theirs: 
         "enrich.partition": sql.col(KAFKA.partition).cast("string"),
         "enrich.offset": sql.col(KAFKA.offset).cast("string"),
         "enrich.key": sql.substring(KAFKA.key, 1, LONGEST_KEY),
+        # Without these a replay would take the letter for whole.
+        "enrich.key_length": sql.when(key_length > LONGEST_KEY, key_length.cast("string")),
+        "enrich.headers_left_out": left_out,
         "enrich.length": sql.length(_value()).cast("string"),
         "enrich.sha256": sql.sha2(_value(), 256),
     }

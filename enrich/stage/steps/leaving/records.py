@@ -179,6 +179,7 @@ class _Dead:
             room = self._of.largest - OWN_BYTES - beside[at]
             # If the event's headers leave no room for a value they are left out.
             brought = [(each["key"], each["value"]) for each in theirs[at]] if room > 0 else []
+            left_out = len(theirs[at]) - len(brought)
             if room <= 0:
                 room = max(0, self._of.largest - OWN_BYTES - LONGEST_KEY)
             value, key = self._values[at] or b"", keys[at]
@@ -192,6 +193,9 @@ class _Dead:
                 b"enrich.partition": numbers[0][at],
                 b"enrich.offset": numbers[1][at],
                 b"enrich.key": None if key is None else key[:LONGEST_KEY],
+                # Without these a replay would take the letter for whole.
+                b"enrich.key_length": None if len(key or b"") <= LONGEST_KEY else str(len(key)).encode(),
+                b"enrich.headers_left_out": str(left_out).encode() if left_out else None,
                 b"enrich.length": str(len(value)).encode(),
                 b"enrich.sha256": hashlib.sha256(value).hexdigest().encode(),
             }

@@ -1,12 +1,16 @@
 """A stage whose workers write the records themselves makes the same records as one where Spark does."""
 
 import json
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from confluent_kafka import Message
+from pyspark.sql import functions as sql
 
+from enrich.admin.rejected.letter import letter_of
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import load_text
 from enrich.kafka.columnar import HEADERS, Came
@@ -177,6 +181,34 @@ def test_what_is_no_origin_is_not_passed_on_as_one(spark, world):
         first = next(value for name, value in found[number] if name == "enrich.origin")
         assert first == origin
         assert identity_of(found[number])[0] == origin_of(origin)
+
+
+def test_a_letter_without_its_whole_key_or_its_headers_says_so(spark, world):
+    """Else a replay would send the event back under another key, or without headers, and remove the letter."""
+    keys = [b"k0", b"k" * 70_000, b"k2"]
+
+    def headers_of(number):
+        return [("trace", b"t"), ("more", b"x" * (99_000 if number == 2 else 1))]
+
+    events = [b"garbage"] * 3
+    plan = StagePlan(spark, world.pipeline, "plain", Limits(sink=4_000, dlq=100_000), source_ids={"events": "an-id"})
+    with patch("tests.support.stage.frames._headers", headers_of):
+        source = source_of(spark, events)
+    long = "CASE WHEN offset = 1 THEN CAST(repeat('k', 70000) AS binary) ELSE key END"
+    expected = sorted(map(row_of, plan.records(source.withColumn("key", sql.expr(long))).collect()), key=repr)
+    came = replace(came_of(events, headers_of), keys=pa.array(keys, pa.binary()))
+    assert sorted(by_workers(plan, came), key=repr) == expected
+    letters = [
+        letter
+        for topic, key, value, headers in expected
+        if (letter := letter_of("dlq", Message(topic, 0, 0, key, value, headers)))
+    ]
+    assert [(each.offset, each.is_cut, each.value) for each in letters] == [
+        (0, False, b"garbage"),
+        (1, True, b"garbage"),
+        (2, True, b"garbage"),
+    ]
+    assert dict(expected[2][3])["enrich.headers_left_out"] == b"2"
 
 
 def test_an_event_that_cannot_be_processed_ends_a_stage_without_dlq(spark, world):
