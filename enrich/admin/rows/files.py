@@ -79,7 +79,11 @@ class RowsFile:
         return KeyedRows(keys, values, rejected, left_out)
 
     def _opened(self, path: Path, kind: FileType, columns: pa.Schema) -> Reading:
-        if not path.is_file():
+        try:
+            is_there = path.is_file()
+        except OSError as error:  # its folder cannot be searched, or the name is too long
+            raise ConfigError(f"it cannot be read: {error.strerror}", where=self._where) from error
+        if not is_there:
             raise ConfigError("there is no such file", where=self._where)
         try:
             return FORMATS[FileFormat(kind)](path, self._where, columns)

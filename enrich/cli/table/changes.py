@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from enrich.base.json_lines import print_json
-from enrich.cli.options import KAFKA_S, READY_S, ConfigFile, KafkaDeadline, Purges, ReadyDeadline, TableName
+from enrich.cli.options import (
+    KAFKA_S,
+    READY_S,
+    ConfigFile,
+    KafkaDeadline,
+    Purges,
+    ReadyDeadline,
+    TableName,
+    require_utf8,
+)
 from enrich.cli.output import counting, says_yes
 from enrich.cli.table.ready import how_far, load_topic_table
 from enrich.cli.table.table import AsJson
@@ -74,9 +83,17 @@ def load(
 
 def put(
     table: TableName,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The row's key; a composite one as a JSON array.")],
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", callback=require_utf8, help="The row's key; a composite one as a JSON array."),
+    ],
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="A JSON object of the columns; for a table of text the text itself.")
+        str,
+        typer.Argument(
+            metavar="VALUE",
+            callback=require_utf8,
+            help="A JSON object of the columns; for a table of text the text itself.",
+        ),
     ],
     config: ConfigFile,
     json: AsJson = False,
@@ -100,7 +117,7 @@ def put(
 
 def delete(
     table: TableName,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The rows' keys.")],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", callback=require_utf8, help="The rows' keys.")],
     config: ConfigFile,
     yes: Purges = False,
     json: AsJson = False,

@@ -8,7 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import json_text, print_json
-from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName
+from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName, require_utf8
 from enrich.cli.output import counting, time_text
 from enrich.cli.table.ready import load_topic_table, ready_table
 
@@ -29,7 +29,9 @@ _WHY_NOT = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}
 @app.command()
 def get(
     table: TableName,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys; for a cidr table, addresses.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", callback=require_utf8, help="Keys; for a cidr table, addresses.")
+    ],
     config: ConfigFile,
     from_topic: FromTopic = False,
     json: AsJson = False,
@@ -65,7 +67,7 @@ def get(
 def scan(
     table: TableName,
     config: ConfigFile,
-    prefix: Annotated[str, typer.Option(help="Only keys that begin with it.")] = "",
+    prefix: Annotated[str, typer.Option(callback=require_utf8, help="Only keys that begin with it.")] = "",
     limit: Annotated[int | None, typer.Option(help="The largest number of rows.", min=0)] = None,
     json: AsJson = False,
     deadline: ReadyDeadline = READY_S,
@@ -86,7 +88,9 @@ def scan(
 @app.command()
 def history(
     table: TableName,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="One key; for a cidr table, a network.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", callback=require_utf8, help="One key; for a cidr table, a network.")
+    ],
     config: ConfigFile,
     from_topic: FromTopic = False,
     json: AsJson = False,

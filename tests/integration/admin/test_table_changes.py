@@ -181,3 +181,19 @@ def test_rows_that_are_left_out_keep_what_the_topic_has_of_their_keys(write_conf
     assert (counts["written"], counts["rejected"], counts["deleted"], counts["repeated"]) == (1, 1, 1, 0)
     newest = {message.key(): message.value() for message in cluster.messages(topic)}
     assert newest == {b"large": b'{"plan": "old"}', b"a": b'{"plan":"p"}', b"gone": None}
+
+
+def test_what_cannot_be_text_or_a_file_is_a_usage_error(config):
+    bytes_of_latin_1 = "caf\udce9"  # as Python has an argument that is not UTF-8
+    for command in (
+        ("put", "users", bytes_of_latin_1, "{}"),
+        ("put", "users", "ann", bytes_of_latin_1),
+        ("delete", "users", "ann", bytes_of_latin_1, "--yes"),
+        ("get", "users", bytes_of_latin_1),
+        ("history", "users", bytes_of_latin_1),
+        ("scan", "users", "--prefix", bytes_of_latin_1),
+    ):
+        done = enrich("table", *command, "-c", config)
+        assert (done.returncode, r"`caf\xe9` is not UTF-8" in done.stderr) == (2, True), done.stderr
+    done = enrich("table", "load", "users", f"{'x' * 300}.csv", "-c", config)
+    assert (done.returncode, "it cannot be read" in done.stderr) == (2, True), done.stderr
