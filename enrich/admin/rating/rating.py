@@ -155,7 +155,7 @@ def _read(value: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(value)
         usable = isinstance(found["route"], str) and isinstance(found["rating_per_s"], int | float)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return dict(found) if usable else None
 

@@ -42,7 +42,7 @@ class Samples:
 def _parted(line: bytes, time_field: str | None, where: str) -> tuple[bytes, bytes, bool]:
     try:
         event = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"this is no JSON: {error}", where=where) from error
     if time_field is None:
         return line, b"", False

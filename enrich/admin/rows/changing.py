@@ -47,7 +47,7 @@ def put(target: Target, rows: Mapping[bytes, bytes | None]) -> dict[int, int]:
 def _object(target: Target, text: str) -> dict[str, Any]:
     try:
         fields = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the value is not JSON: {error}", where=f"table {target.name}") from None
     if not isinstance(fields, dict):
         raise ConfigError("the value is not a JSON object", where=f"table {target.name}")

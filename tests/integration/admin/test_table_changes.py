@@ -195,5 +195,7 @@ def test_what_cannot_be_text_or_a_file_is_a_usage_error(config):
     ):
         done = enrich("table", *command, "-c", config)
         assert (done.returncode, r"`caf\xe9` is not UTF-8" in done.stderr) == (2, True), done.stderr
+    done = enrich("table", "put", "users", "ann", "[" * 100_000, "-c", config)
+    assert (done.returncode, "is not JSON" in done.stderr) == (2, True), done.stderr
     done = enrich("table", "load", "users", f"{'x' * 300}.csv", "-c", config)
     assert (done.returncode, "it cannot be read" in done.stderr) == (2, True), done.stderr

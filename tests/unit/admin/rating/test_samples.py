@@ -28,7 +28,13 @@ def test_without_a_time_they_are_sent_as_they_are():
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("", "there are no events"), ("{", "this is no JSON"), ('{"a": 1}', "it has no b.ts"), ("[]", "it has no b.ts")],
+    [
+        ("", "there are no events"),
+        ("{", "this is no JSON"),
+        ("[" * 100_000, "this is no JSON"),
+        ('{"a": 1}', "it has no b.ts"),
+        ("[]", "it has no b.ts"),
+    ],
 )
 def test_what_cannot_be_sent_is_refused_by_its_line(tmp_path: Path, text: str, problem: str):
     file = tmp_path / "events.jsonl"
