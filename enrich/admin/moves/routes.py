@@ -19,6 +19,8 @@ def rekey_route(pipeline: Pipeline, table: str, target: str, partitions: int | N
     partitions."""
     source = _topic(pipeline, table)
     wanted = wanted_topics(pipeline)
+    if not target:
+        raise ConfigError("the new topic has no name", where="--to")
     if target == source:
         raise ConfigError("a table cannot move to its own topic", where=f"topic {source}", next_step="name another")
     like = wanted.get(target) or replace(wanted[source], name=target)

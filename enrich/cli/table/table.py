@@ -68,7 +68,7 @@ def scan(
     table: TableName,
     config: ConfigFile,
     prefix: Annotated[str, typer.Option(callback=require_utf8, help="Only keys that begin with it.")] = "",
-    limit: Annotated[int | None, typer.Option(help="The largest number of rows.", min=0)] = None,
+    limit: Annotated[int | None, typer.Option(help="The largest number of rows.", min=0, max=2**63 - 1)] = None,
     json: AsJson = False,
     deadline: ReadyDeadline = READY_S,
 ) -> None:

@@ -34,7 +34,7 @@ def rekey(
     table: TableName,
     to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The new topic; created if it does not exist.")],
     config: ConfigFile,
-    partitions: Annotated[int | None, typer.Option(help="Its number of partitions.", min=1)] = None,
+    partitions: Annotated[int | None, typer.Option(help="Its number of partitions.", min=1, max=100_000)] = None,
     follow: Follow = False,
     cutover: CutOver = False,
     quiet: Quiet = 5.0,

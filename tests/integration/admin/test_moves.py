@@ -188,3 +188,13 @@ def test_a_broker_that_does_not_answer_ends_with_3(config, write_config):
     away = write_config(config.read_text().split("\n", 3)[3], servers="127.0.0.1:1", name="away.yaml")
     for command in (["rekey", "users", "--to", "x"], ["copy", "users", "coded"]):
         assert enrich("topics", *command, "-c", away, "--deadline", "1").returncode == 3
+
+
+def test_a_target_that_cannot_be_is_a_usage_error(write_config, new_topic):
+    topic = new_topic(cleanup_policy="compact")
+    config = write_config(f"tables: {{users: {{topic: {topic}, format: json, columns: 'plan string'}}}}\n")
+    for wrong in (["--to", ""], ["--to", f"{topic}.v2", "--partitions", "99999999999"]):
+        done = enrich("topics", "rekey", "users", *wrong, "-c", config)
+        assert done.returncode == 2, done.stderr
+    done = enrich("table", "scan", "users", "--limit", str(10**20), "-c", config)
+    assert done.returncode == 2, done.stderr
