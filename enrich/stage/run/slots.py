@@ -188,7 +188,7 @@ class SlotFlow:
         if not slots:
             raise Unreachable("Spark has no executor", next_step="see in Spark's log why none starts")
         self._runs += 1
-        oldest = cache(start.topics.start_offsets)
+        oldest = cache(self._oldest_of)
         self._run = take_over(
             start.connection,
             self._group,
@@ -329,10 +329,14 @@ class SlotFlow:
             raise RuntimeError("nothing is taken over")
         return self._run
 
-    def _first_of(self, partition: Partition, oldest: Mapping[int, int]) -> int:
-        """Where a partition begins that the stage has never read. Raises WouldLoseData if it has, and the group has
-        lost the offset: people may delete a group of which brokers know no member."""
+    def _oldest_of(self, topic: str) -> Mapping[int, int]:
+        """For partitions of which the group has no offset. Raises WouldLoseData if it has lost them: people may delete
+        a group of which brokers know no member."""
         self._mark.require_in(self._commits.read(self._all), self._group, self._start.name)
+        return self._start.topics.start_offsets(topic)
+
+    def _first_of(self, partition: Partition, oldest: Mapping[int, int]) -> int:
+        """Where a partition begins that the stage has never read."""
         topic, number = partition
         if number not in oldest:
             raise Retryable("not all brokers know of the partition yet", where=f"topic {topic}, partition {number}")
