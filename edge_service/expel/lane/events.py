@@ -56,6 +56,7 @@ class Event:
         "lease",
         "message",
         "offset",
+        "ordered_by",
         "origin",
         "origin_of",
         "place",
@@ -78,6 +79,9 @@ class Event:
         """Orders the events of a partition of the route's topic. Those of a topic of its name that is gone come first:
         others have their offsets now."""
         self.key = key_of(message)
+        self.ordered_by = self.key
+        """The key, unless its place is not in the route's topic, as if that was another one: there is no order between
+        two topics, and each time that such an event comes back it would have another turn."""
         self.value = value_of(message)
         self.since_ms: int = message.timestamp()[1]
         """When it came into the route's topic."""
@@ -110,6 +114,8 @@ class Event:
             self.place, self.origin, self.turn = place, place[2], place[2]
             if topic_id and topic_id != (self.lease.topic_id or topic_id):
                 self.turn -= int.from_bytes(topic_id.encode()) << 63
+        else:
+            self.ordered_by = None
         tries, since = headers.get(TRIES, b""), headers.get(TIMESTAMP, b"")
         if _NUMBER.fullmatch(tries):
             self.tries = int(tries)

@@ -145,11 +145,11 @@ class KeyOrder:
         self._in_batch.clear()
 
     def judge(self, event: Event) -> Verdict:
-        if event.key is None:
+        if event.ordered_by is None:
             return Verdict.goes
         partition, turn = event.place[1], event.turn
-        name = partition, event.key
-        elsewhere = self._elsewhere.get(partition, {}).get(event.key)
+        name = partition, event.ordered_by
+        elsewhere = self._elsewhere.get(partition, {}).get(event.ordered_by)
         if self._is_left_over(event, partition, turn):
             return Verdict.known
         if name in self._behind:
@@ -176,34 +176,34 @@ class KeyOrder:
         for event in events:
             # What was under way when its partition was lost frees nobody: all that was noted of it is forgotten, and if
             # the partition has come back, the key is that of another batch.
-            if event.key is not None and not event.lease.is_over:
-                freed += self._behind.pop((event.place[1], event.key), ())
+            if event.ordered_by is not None and not event.lease.is_over:
+                freed += self._behind.pop((event.place[1], event.ordered_by), ())
         return freed
 
     def moves(self, event: Event, pause: int) -> None:
-        if event.key is not None:
+        if event.ordered_by is not None:
             partition, turn = event.place[1], event.turn
-            self._elsewhere.setdefault(partition, {}).setdefault(event.key, _Elsewhere()).put(turn, pause)
+            self._elsewhere.setdefault(partition, {}).setdefault(event.ordered_by, _Elsewhere()).put(turn, pause)
 
     def settled(self, event: Event) -> None:
-        if event.key is None:
+        if event.ordered_by is None:
             return
         partition, turn = event.place[1], event.turn
         keys = self._elsewhere.get(partition, {})
-        elsewhere = keys.get(event.key)
+        elsewhere = keys.get(event.ordered_by)
         if elsewhere is not None:
             elsewhere.remove(turn)
             if not elsewhere:
-                del keys[event.key]
+                del keys[event.ordered_by]
 
     def pause_of(self, event: Event) -> int:
         partition, turn = event.place[1], event.turn
-        elsewhere = self._elsewhere.get(partition, {}).get(event.key or b"")
+        elsewhere = self._elsewhere.get(partition, {}).get(event.ordered_by or b"")
         return elsewhere.pause_before(turn) if elsewhere else 0
 
     def has_to_wait(self, event: Event) -> bool:
         partition, turn = event.place[1], event.turn
-        elsewhere = self._elsewhere.get(partition, {}).get(event.key) if event.key is not None else None
+        elsewhere = self._elsewhere.get(partition, {}).get(event.ordered_by) if event.ordered_by is not None else None
         return elsewhere is not None and bool(elsewhere) and elsewhere.first < turn
 
     def forget(self, partition: int) -> None:

@@ -106,3 +106,22 @@ def test_a_batch_of_a_partition_that_was_lost_frees_nobody_once_the_partition_is
     assert order.finished([old]) == []
     assert order.judge(behind[1]) is Verdict.behind
     assert order.finished([again]) == behind
+
+
+def test_an_event_of_a_topic_that_the_route_had_before_holds_up_nobody():
+    def moved(at: int) -> Event:
+        headers: list[tuple[str, str | bytes | None]] = [*retry_headers(("before", 0, 5), 1, 1, "gone")]
+        message = Message(topic="out", partition=0, offset=at, key=b"k", value=b"1", timestamp=(1, 1), headers=headers)
+        return Event(message, Lease(("out", 0), "events", "now"), 0.0)
+
+    order = KeyOrder()
+    order.begin_batch()
+    assert order.judge(moved(7)) is Verdict.goes
+    order.moves(moved(7), 0)  # it was not taken
+    order.finished([moved(7)])
+    order.begin_batch()
+    assert order.judge(moved(9)) is Verdict.goes
+    order.settled(moved(9))
+    order.finished([moved(9)])
+    order.begin_batch()
+    assert order.judge(first_read(1_000)) is Verdict.goes
