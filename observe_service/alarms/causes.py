@@ -114,7 +114,7 @@ def of_statuses(programs: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
             if state in ("held", "stopped"):
                 yield Cause(f"route/{name}", f"{name} is {state}: {route.get('last_error') or 'no reason given'}")
             breaker = (route.get("details") or {}).get("breaker")
-            if breaker == "open":
+            if breaker in ("open", "probing"):  # one request that tries it may hang, and is not the end of it
                 yield Cause(f"breaker/{name}", f"{name}: the endpoint fails, its breaker is open")
         for name, table in program.get("tables", {}).items():
             if not table.get("ready", True):

@@ -129,6 +129,18 @@ def test_what_a_program_said_is_over_when_it_says_so_and_not_when_it_does_not_an
     assert not after.watch.board.on
 
 
+def test_an_endpoint_that_is_tried_and_does_not_answer_is_one_alarm(watched: Watched) -> None:
+    """Between two pauses of its breaker one request goes to it, and may take as long as `timeout` says."""
+    watched.begins()
+    watched.at(0, heard=0)
+    watched.says()
+    said = []
+    for breaker in ("open", "probing", "open", "probing", "closed"):
+        watched.answers("expel", {"routes": [ROUTE | {"details": {"breaker": breaker}}]})
+        said += watched.says()
+    assert said == [("breaker/expel acme", False), ("breaker/expel acme", True)]
+
+
 def test_a_silence_is_over_when_the_node_speaks(watched: Watched) -> None:
     key = "silence/expel/acme"
     watched.begins()
