@@ -69,8 +69,16 @@ class WholeTable:
                 yield _versions(pa.array(stored, pa.binary()), rows)
 
     def quarantined(self) -> Iterator[pa.RecordBatch]:
-        """The records that could not become row versions, without the reason: an import finds it out again."""
-        records = quarantined_records(self._database().scan, self.state.name, self.state.table_id)
+        """The records that could not become row versions, without the reason: an import finds it out again.
+
+        Not those beyond the positions: they are of a topic that had this name before, or were cut off since.
+        """
+        positions = self.state.positions
+        records = (
+            record
+            for record in quarantined_records(self._database().scan, self.state.name, self.state.table_id)
+            if record.offset < positions.get(record.partition, 0)
+        )
         while piece := list(islice(records, _RECORDS_AT_A_TIME)):
             columns = {field.name: [getattr(record, field.name) for record in piece] for field in ROW_VERSIONS}
             yield pa.RecordBatch.from_pydict(columns, ROW_VERSIONS)

@@ -163,6 +163,26 @@ def test_a_table_may_lack_what_its_snapshot_had_forgotten(cluster, new_topic, st
     assert (first.buried(), cold.buried()) == ({}, {0: 2})
 
 
+def test_a_snapshot_is_good_whatever_the_topic_before_has_left_in_the_quarantine(
+    cluster, new_topic, start, location, caplog
+):
+    topic = new_topic(partitions=2, **COMPACTED)
+    for _ in range(5):
+        cluster.produce(topic, [(key, b"no json") for key in (b"a", b"b", b"c", b"d")])
+    first = start(topic)
+    assert first.until_complete().quarantined == 20
+    cluster.make_again(topic, partitions=1)
+    produce_plans(cluster, topic, ann="free")
+    cluster.produce(topic, [(b"bad", b"no json")])
+    first.until(lambda _: first.rows() == {"ann": "free"}, "the rows of the new topic")
+    assert first.until_complete().quarantined == 21
+    first.export(location)
+    cold = start(topic, "two", head_starts=HeadStarts(location, "test"))
+    assert 1 <= cold.until_complete().quarantined < 21
+    assert cold.rows() == {"ann": "free"}
+    assert "a snapshot is not used" not in caplog.text
+
+
 def test_a_snapshot_beyond_the_end_of_its_topic_is_not_used(cluster, new_topic, start, location, caplog):
     topic = new_topic(**COMPACTED)
     produce_plans(cluster, topic, ann="free")
