@@ -1,7 +1,8 @@
 """The ways that events take through a pipeline: from where they come in, hop by hop, to where nobody reads on."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from enrich.config import Pipeline
 from enrich.tally import Node, NodeKind
@@ -14,7 +15,14 @@ class Hop:
     """Of a stage: the one that the way takes. Empty: it has only one way out."""
 
     def __str__(self) -> str:
-        return f"{self.node.name}.{self.route}" if self.route else self.node.name
+        return self._with_route(self.node.name)
+
+    @property
+    def with_kind(self) -> str:
+        return self._with_route(node_name(self.node))
+
+    def _with_route(self, node: str) -> str:
+        return f"{node}.{self.route}" if self.route else node
 
 
 @dataclass(frozen=True)
@@ -24,10 +32,12 @@ class Way:
     """Where ingest writes, if events come in there: an event's origin is its place in this topic."""
     topics: Sequence[str] | None = None
     """Of a first node that reads what the pipeline writes, too: those in which events come in."""
+    says_kinds: bool = False
+    """Whether its name says of what kind each node is: there is another way over nodes with the same names."""
 
     @property
     def name(self) -> str:
-        return " > ".join(str(hop) for hop in self.hops)
+        return " > ".join(hop.with_kind if self.says_kinds else str(hop) for hop in self.hops)
 
 
 @dataclass(frozen=True)
@@ -50,15 +60,17 @@ def node_name(node: Node) -> str:
 
 
 def ways_of(pipeline: Pipeline) -> Sequence[Way]:
-    """A stage that reads its own output is followed once."""
+    """A stage that reads its own output is followed once. No two have the same name: verdicts are known by it."""
     places = [*_places(pipeline)]
     written = {topic for place in places for _, topics in place.writes for topic in topics}
-    return [
+    found = [
         Way(hops, entry.topic, topics)
         for entry in places
         if (topics := _entry_topics(entry, written)) is None or topics
         for hops in _from(entry, places, ())
     ]
+    times = Counter(way.name for way in found)
+    return [replace(way, says_kinds=times[way.name] > 1) for way in found]
 
 
 def readers_of(pipeline: Pipeline) -> Mapping[Node, Callable[[str], bool]]:

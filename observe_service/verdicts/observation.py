@@ -12,6 +12,7 @@ from enrich.tally.origins import Place, joined
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from enrich.verdict.ways import Way, node_name
 from observe_service.verdicts.books import Books, above, report_without, within, without
+from observe_service.verdicts.gone import Gone, GoneLate
 from observe_service.verdicts.judging import AtHop, judged
 from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
 from observe_service.verdicts.reached import Ends, Reached, Torn, up_to_unread
@@ -90,8 +91,9 @@ class Observation:
         when somebody asks: two days of them would take 50 MB for each way."""
         self._restored: dict[tuple[str, int], int] = {}
         """The ways and minutes of these records, and up to when lags are in them."""
-        self._gone: dict[tuple[Node, int], int] = {}
-        """How many origins of a minute went at a node, in lots that are closed."""
+        self._gone = Gone()
+        self._heard_ms = 0
+        """The newest report is of this time."""
         self._next_minute: int | None = None
         self._follows = True
         """Whether there is anything of which something may still become."""
@@ -148,7 +150,9 @@ class Observation:
             return  # nothing would ever be judged by it, and so nothing be forgotten
         if others := [topic for topic, made_ms in self._made_ms.items() if at_ms <= made_ms]:
             report = report_without(report, others)
+        self._heard_ms = max(self._heard_ms, at_ms)
         if self._follows:
+            self._gone.heard(report, self.books)
             self._said = reduce(Origins.__or__, (tally.known for tally in report.tallies), self._said)
         self.books.take(report, at_ms, self._lags_until)
         followed = self._mentioned_by.get(report.node, ())
@@ -385,8 +389,7 @@ class Observation:
         for way in self._by_entry[lot.key.entry]:
             del self._progress[lot.key, way.name]
         for node in self._nodes_behind[lot.key.entry]:
-            key = node, lot.key.minute
-            self._gone[key] = self._gone.get(key, 0) + len(self.books.of(node).went & lot.origins)
+            self._gone.closed(node, lot.key.minute, len(self.books.of(node).went & lot.origins))
         self._is_over(lot.key.entry, lot.origins)
 
     def _follow(self) -> set[tuple[str, int]]:
@@ -395,9 +398,12 @@ class Observation:
         said, self._said = self._said, Origins()
         if not said:
             return touched
+        gone = GoneLate(self._gone)
         for key, standing in self._standing.items():
             if not standing.remaining & said:
                 continue
+            is_open = [lot.origins for lot in self.lots.of_minute(standing.minute)]
+            gone.take([hop.node for hop in standing.way.hops], standing.minute, standing.remaining, is_open)
             self._is_over(standing.way.hops[0].node, standing.follow(self.books))
             touched.add(key)
         return touched
@@ -432,11 +438,12 @@ class Observation:
         if self._records.get(key) == record:
             return None
         self._records[key] = record
-        return replace(verdict, until_ms=log_ms)
+        # Of some partitions of the tallies more is read than of all of them, and lags of that are in it too.
+        return replace(verdict, until_ms=max(log_ms, self._heard_ms))
 
     def _times_of(self, node: Node, minute: int) -> Times:
         before, lag = self._times_before(node, minute), self.books.lag(node, minute)
-        gone = self._gone.get((node, minute), 0)
+        gone = self._gone.of(node, minute)
         for lot in self.lots.of_minute(minute):
             gone += len(self.books.of(node).went & lot.origins)
         return Times(before.lag + lag, before.duplicates + max(0, lag.went.count - gone))
@@ -483,9 +490,9 @@ class Observation:
             self._restored.pop(key, None)
         self.lots.forget_minutes(oldest)
         self.books.forget_minutes(oldest)
-        for by_minute in (self._gone, self._times):
-            for old in [key for key in by_minute if key[1] < oldest]:
-                del by_minute[old]
+        self._gone.forget(oldest)
+        for old in [key for key in self._times if key[1] < oldest]:
+            del self._times[old]
         self.reached.forget_torn(self.lots.from_ms(log_ms) - MINUTE_MS)
 
     def _give_up(self, followed: Sequence[tuple[str, int]]) -> None:

@@ -377,6 +377,27 @@ def test_lags_count_once_however_often_they_are_said_and_whoever_hears_them() ->
     assert twice.settle(chain).hops[2].duplicates == 3
 
 
+def test_what_goes_once_its_minute_is_judged_is_no_duplicate_whoever_hears_it() -> None:
+    for is_replaced in (False, True):
+        chain, watched = Chain(["went", "waiting", "waiting", "waiting"]), Watched()
+        watched.take([*chain.said(), Report(EXPEL, "a", 0, 0, [lag([10])])])
+        watched.settle(chain)
+        gone = [Report(EXPEL, "a", n, 0, [Tally(went=of([n])), lag([400])]) for n in (1, 2, 3)]
+        watched.take(gone[:1], DUE_MS + 10_000)
+        watched.tick(DUE_MS + 9_500)  # of one partition of the tallies more is read by then than of all of them
+        if is_replaced:
+            watched = watched.again(DUE_MS + 11_000)
+            watched.take(gone[:1], DUE_MS + 10_000)
+        watched.take(gone[1:2], DUE_MS + 12_000)
+        watched.tick(DUE_MS + 13_000)
+        expel = watched.written[MINUTE].hops[2]
+        assert (expel.went, expel.lag.went.count, expel.duplicates) == (3, 3, 0)
+        watched.take([*gone[2:], Report(EXPEL, "a", 4, 0, [Tally(went=of([2])), lag([500])])], DUE_MS + 14_000)
+        watched.tick(DUE_MS + 15_000)
+        expel = watched.written[MINUTE].hops[2]
+        assert (expel.went, expel.lag.went.count, expel.duplicates) == (4, 5, 1)
+
+
 def test_six_percent_that_are_not_delivered_are_down_although_the_rest_was_quick() -> None:
     for waiting, up in ((6, Up.DOWN), (4, Up.UP)):
         chain = Chain(["went"] * (100 - waiting) + ["waiting"] * waiting)
@@ -462,6 +483,42 @@ def test_what_has_gone_on_one_way_is_known_to_another_that_is_held() -> None:
     for second in range(8, 12):
         world.tick(second)
     assert world.standing == [("settled", 10, 0, 0), ("settled", 10, 0, 0)]
+
+
+def test_what_goes_on_two_ways_once_their_minute_is_judged_is_no_duplicate() -> None:
+    world = TwoWays()
+    world.say(EXPEL, Tally(came=EVENTS, went=of(range(9)), dead=of([9])), lag([10] * 9), reads=[Read(OUT, 0, 0, 10)])
+    for second in range(1, 5):
+        world.tick(second)
+    assert [state for state, *_ in world.standing] == ["settled", "open"]
+    world.say(EXPEL, Tally(went=of([9])), lag([400]), at_ms=DUE_MS + 6_000)
+    world.tick(7)
+    world.say(HELD, Tally(came=EVENTS, went=EVENTS), lag([10] * 10), reads=[Read("held", 0, 0, 10)])
+    for second in range(8, 12):
+        world.tick(second)
+    assert [state for state, *_ in world.standing] == ["settled", "settled"]
+    found = [world.written[way.name].hops[2] for way in TWO_WAYS]
+    assert [(hop.went, hop.lag.went.count, hop.duplicates) for hop in found] == [(10, 10, 0)] * 2
+
+
+def test_a_dead_letter_of_a_node_on_two_ways_that_goes_after_all_counts_once() -> None:
+    world, some, one = TwoWays(range(9)), of(range(9)), of([9])
+    world.say(STAGE, lag([10] * 9))
+    for node, topic in ((EXPEL, OUT), (HELD, "held")):
+        world.say(node, Tally(came=some, went=some), reads=[Read(topic, 0, 0, 9)])
+    for second in range(1, 5):
+        world.tick(second, count=9)
+    assert world.standing == [("settled", 9, 1, 0)] * 2
+    routes = [Tally(route, MINUTE, went=one) for route in ("acme", "held")]
+    for second, duplicates in ((6, 0), (8, 1)):
+        world.say(STAGE, Tally(minute=MINUTE, went=one, lag=lag([400]).lag), *routes, at_ms=DUE_MS + second * 1_000)
+        for node in (EXPEL, HELD) if duplicates else ():
+            world.say(node, Tally(came=one, went=one), at_ms=DUE_MS + second * 1_000)
+        world.tick(second + 1, count=9)
+        hops = [world.written[way.name].hops[1] for way in TWO_WAYS]
+        assert [(hop.went, hop.lag.went.count, hop.duplicates) for hop in hops] == [
+            (10, 10 + duplicates, duplicates)
+        ] * 2
 
 
 def test_a_way_that_was_open_when_another_observer_came_is_judged_by_that_one() -> None:

@@ -11,6 +11,7 @@ STAGE: dict[str, Any] = {"source": SOURCE, "lookups": []}
 
 
 KAFKA = {"bootstrap_servers": "127.0.0.1:9092"}
+REDIS = {"redis": {"url": "redis://127.0.0.1:6379", "key": "user:{key}", "as": "hash"}}
 
 
 def names(**document: Any) -> list[str]:
@@ -60,3 +61,17 @@ def test_a_pattern_reads_what_matches_it() -> None:
     pattern = {"topic_pattern": "plays[.].*", "format": "json", "schema": "user_id string"}
     stage = {**STAGE, "source": pattern, "sink": {"topic": "out"}}
     assert names(ingest={"plays": ingest("plays.raw")}, stages={"one": stage}) == ["plays > one"]
+
+
+def test_ways_of_nodes_with_the_same_names_have_names_of_their_own() -> None:
+    """Else the verdicts on one would stand for the other, which nobody would judge."""
+    whole: dict[str, Any] = {
+        "ingest": {"plays": ingest("plays.raw")},
+        "expel": {"acme": expel("plays.raw"), "other": expel("plays.raw")},
+        "sync": {"writeback": {"acme": {"topic": "plays.raw", "format": "json", "columns": "id string", "to": REDIS}}},
+    }
+    assert names(**whole) == [
+        "ingest plays > expel acme",
+        "plays > other",
+        "ingest plays > write-back acme",
+    ]
