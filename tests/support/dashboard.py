@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from ruamel.yaml import YAML
+
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _DASHBOARD = _DEPLOY / "grafana" / "dashboards" / "enrich.json"
 _RULES = _DEPLOY / "prometheus" / "rules.yml"
@@ -13,7 +15,8 @@ def queries(program: str) -> list[str]:
     """The expressions with figures of this program."""
     panels = json.loads(_DASHBOARD.read_text(encoding="utf-8"))["panels"]
     asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
-    asked += re.findall(r"^ +expr: (.+)$", _RULES.read_text(encoding="utf-8"), re.MULTILINE)
+    groups = YAML(typ="safe", pure=True).load(_RULES.read_text(encoding="utf-8"))["groups"]
+    asked += [rule["expr"] for group in groups for rule in group["rules"]]
     return [expression for expression in asked if f"enrich_{program}_" in expression]
 
 
