@@ -41,7 +41,7 @@ class JsonDecoder:
         if self._fast is None or not _worth_it(sizes):
             return self._one_by_one.decode(values)
         plain = trimmed(values)
-        pieces = list(_fast_pieces(self._fast, plain, np.flatnonzero(plausible(plain)), sizes))
+        pieces = list(_fast_pieces(self._fast, plain, np.flatnonzero(plausible(plain, self._kind)), sizes))
         slow = np.ones(len(values), np.bool_)
         for indexes, _ in pieces:
             slow[indexes] = False

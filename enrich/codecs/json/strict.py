@@ -20,7 +20,7 @@ class StrictJson:
         self._kind = kind
         self._convert = converter(kind)
         # JSON numbers are exact decimal text; only a decimal column needs more than the nearest float.
-        parse_float = _exact if _has_decimal(kind) else None
+        parse_float = _exact if has_decimal(kind) else None
         self._parse = json.JSONDecoder(parse_float=parse_float).decode
         self._parse_long = json.JSONDecoder(parse_float=parse_float, parse_int=_bounded).decode
 
@@ -73,8 +73,8 @@ def build(rows: list[Any], bad: dict[int, str], kind: pa.StructType) -> Decoded:
     return Decoded(pa.array(rows, kind), bad)
 
 
-def _has_decimal(kind: pa.DataType) -> bool:
-    return pa.types.is_decimal(kind) or any(_has_decimal(kind.field(i).type) for i in range(kind.num_fields))
+def has_decimal(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) or any(has_decimal(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _exact(text: str) -> Decimal | float:

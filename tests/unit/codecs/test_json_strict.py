@@ -148,7 +148,7 @@ def test_ordinary_values_go_the_fast_way():
     kind = pa.struct([(name, column) for name, (column, _) in kinds.items()])
     rows = [{name: value for name, (_, value) in kinds.items()}, dict.fromkeys(kinds), {"extra": [1, {"a": []}]}]
     values = pa.array([json.dumps(row).encode() for row in rows], pa.binary())
-    assert plausible(values).all()
+    assert plausible(values, kind).all()
     assert not isinstance(FastJson(kind).rows(values), Doubt)
 
 
@@ -190,7 +190,7 @@ def test_pretty_printed_values_go_the_fast_way_too(size):
     value = json.dumps({"c": [1, 2], "d": {"x": "\n"}}, indent="\t").encode()
     values = pa.array([value] * size, pa.binary())
     kind = pa.struct([("c", pa.list_(pa.int32()))])
-    assert plausible(values).all()
+    assert plausible(values, kind).all()
     rows = FastJson(kind).rows(values)
     assert not isinstance(rows, Doubt)
     assert rows.to_pylist() == [{"c": [1, 2]}] * size
