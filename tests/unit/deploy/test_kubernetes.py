@@ -52,6 +52,12 @@ def test_a_namespace_that_is_restricted_takes_our_containers(document):
         }
 
 
+@pytest.mark.parametrize("document", manifests("Deployment"))
+def test_no_program_is_the_first_process_of_its_namespace(document):
+    """The kernel drops signals to that one for which it has no handler, as while it starts."""
+    assert document["spec"]["template"]["spec"]["shareProcessNamespace"] is True
+
+
 def test_the_parts_find_each_other():
     labels = POD["metadata"]["labels"]
     assert DOCUMENTS["Deployment"]["spec"]["selector"]["matchLabels"] == labels
