@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from enrich.base.errors import ConfigError, EnrichError, Unreachable, WouldLoseData
+from enrich.base.printable import visible_lines
 
 DONE = 0
 DIFFERENCE = 1
@@ -54,8 +55,8 @@ def print_error(error: EnrichError) -> None:
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print("[bold red]error:[/]", end=" ")
-    console.print(error.what, markup=False)
+    console.print(visible_lines(error.what), markup=False)
     for label, text in (("where:", error.where), ("next: ", error.next_step)):
         if text is not None:
             console.print(f"[bold]{label}[/]", end=" ")
-            console.print(text, markup=False)
+            console.print(visible_lines(text), markup=False)

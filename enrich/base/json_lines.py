@@ -2,9 +2,13 @@
 
 import base64
 import json
+import re
 import sys
 from datetime import datetime
 from typing import Any
+
+# A terminal obeys these, and JSON does not ask for escapes. They stand in texts only.
+_CONTROL = re.compile("[\x7f-\x9f]")
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -15,7 +19,8 @@ def print_json(value: dict[str, Any]) -> None:
 
 def json_text(value: dict[str, Any]) -> str:
     """JSON on one line, also of rows: bytes as base64, decimals as text, times in ISO 8601, maps as objects."""
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(", ", ": "), default=str)
+    text = json.dumps(_plain(value), ensure_ascii=False, separators=(", ", ": "), default=str)
+    return text if text.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,8 @@ import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from enrich.base.printable import visible, visible_lines
+
 # Attributes that every record has; any other came from `extra=` and is a field.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -43,8 +45,8 @@ class JsonLines(logging.Formatter):
 class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        text = f"{time} {record.levelname:<7} {record.name}: {record.getMessage()}{fields}"
+        fields = "".join(f" {name}={visible(str(value))}" for name, value in _fields(record).items())
+        text = f"{time} {record.levelname:<7} {record.name}: {visible_lines(record.getMessage())}{fields}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

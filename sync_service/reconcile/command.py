@@ -5,6 +5,7 @@ from typing import Any
 
 from enrich.base.exits import DIFFERENCE, DONE
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.config import Pipeline
 from sync_service.reconcile.differences import Difference
 from sync_service.reconcile.reconciliation import Reconciliation, Report
@@ -76,7 +77,7 @@ def _print_people(report: Report) -> None:
         for difference in report.differences[:_SHOWN]:
             row = _to_json(difference)
             table.add_row(
-                escape(row["key"]),
+                escape(visible(row["key"])),
                 row["kind"],
                 _stamp(row["topic_version"], row["topic_release"]),
                 _stamp(row["store_version"], row["store_release"]),
@@ -92,7 +93,7 @@ def _print_people(report: Report) -> None:
     if report.left:
         console.print(f"{report.left:,} rows are left as they are: {_why_left(report)}")
     if report.foreign:
-        some = ", ".join(escape(key.decode("utf-8", "backslashreplace")) for key in report.some_foreign)
+        some = ", ".join(escape(visible(key.decode("utf-8", "backslashreplace"))) for key in report.some_foreign)
         more = ", ..." if report.foreign > len(report.some_foreign) else ""
         what = "rows have keys like the route's and no version: they are not the route's, and are never changed"
         console.print(f"{report.foreign:,} {what}: {some}{more}")

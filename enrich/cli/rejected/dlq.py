@@ -8,6 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline, Purges
 from enrich.cli.output import counting, readable, text_of, time_text
 from enrich.cli.rejected import kit
@@ -154,7 +155,7 @@ def purge(
         if json:
             print_json({"purged": yes, **_as_fields(letter)})
         elif len(listed) <= _SHOWN:
-            typer.echo(f"{letter.name}: {letter.reason}")
+            typer.echo(f"{visible(letter.name)}: {visible(letter.reason)}")
     number = sum(map(len, by_dlq.values()))
     kit.require_yes("letters for ever", number, yes=yes)
     for topic, listed in by_dlq.items():
@@ -254,9 +255,9 @@ class _Others:
 def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
     cut = f" (the first {len(letter.value):,} of {letter.length:,} bytes)" if letter.is_cut else ""
     lines = {
-        "letter": f"{letter.name} in {letter.dlq}, of {time_text(letter.timestamp)}",
-        "stage": letter.stage if letter.lookup is None else f"{letter.stage}, lookup {letter.lookup}",
-        "reason": letter.reason,
+        "letter": visible(f"{letter.name} in {letter.dlq}, of {time_text(letter.timestamp)}"),
+        "stage": visible(letter.stage if letter.lookup is None else f"{letter.stage}, lookup {letter.lookup}"),
+        "reason": visible(letter.reason),
         "replays": str(letter.replays),
         "key": readable(letter.key, "none"),
         "value": readable(letter.value, "") + cut,
@@ -271,7 +272,7 @@ def _show_outcome(dlq: str, outcome: "Replayed", as_json: bool, *, dry: bool) ->
         print_json({"dlq": dlq, "done": not dry, "replayed": outcome.replayed, "skipped": outcome.skipped})
         return
     for letter, newer in outcome.overwrites:
-        typer.echo(f"{letter.name} overwrites {newer}, key {readable(letter.key, 'none')}")
+        typer.echo(f"{visible(letter.name)} overwrites {newer}, key {readable(letter.key, 'none')}")
     kit.show_replayed(
         f"{dlq}: {outcome.replayed:,} letters {'could be replayed' if dry else 'replayed'}", outcome.skipped
     )

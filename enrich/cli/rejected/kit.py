@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from enrich.base.json_lines import json_text
+from enrich.base.printable import visible
 from enrich.cli.output import readable, text_of
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ def show_record(
     for name, text in lines.items():
         console.print(f"{name:8} {text}")
     for name, content in headers:
-        console.print(f"header   {name}: {readable(content, 'null')}")
+        console.print(f"header   {visible(name)}: {readable(content, 'null')}")
     for piece in pieces:
         is_decoded = piece.reason is None
-        console.print(f"  {json_text({piece.column: piece.value}) if is_decoded else f'not decoded: {piece.reason}'}")
+        shown = json_text({piece.column: piece.value}) if is_decoded else f"not decoded: {piece.reason}"
+        console.print(f"  {visible(shown)}")
 
 
 def show_groups(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -64,7 +66,7 @@ def show_groups(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     shown = Table(*columns)
     for row in rows:
-        shown.add_row(*map(escape, row))
+        shown.add_row(*(escape(visible(cell)) for cell in row))
     Console().print(shown)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.cli.options import KAFKA_S, READY_S, ConfigFile, Purges, ReadyDeadline, TableName
 from enrich.cli.output import readable, text_of, time_text
 from enrich.cli.rejected import kit
@@ -164,7 +165,7 @@ def purge(
         if json:
             print_json({"purged": yes, **_origin(record)})
         else:
-            typer.echo(f"{record.partition}/{record.offset}: {record.reason}")
+            typer.echo(f"{record.partition}/{record.offset}: {visible(record.reason)}")
     kit.require_yes("records from this host", len(chosen), yes=yes)
     purge_quarantine(load(config), table, chosen, deadline)
     if not json:
@@ -242,7 +243,7 @@ def _show_record(topic: str | None, record: "Quarantined", pieces: "list[Piece]"
     lines = {
         "record": f"{topic} {record.partition}/{record.offset} of {time_text(record.timestamp)}",
         "arrived": time_text(record.arrived),
-        "reason": record.reason,
+        "reason": visible(record.reason),
         "key": readable(record.key, "none: it is from before the topic was compacted"),
         "value": readable(record.value, "null, a tombstone"),
     }

@@ -10,6 +10,7 @@ import typer
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.service.asking import status_at
 from enrich.service.routes import RouteKind
 
@@ -125,7 +126,7 @@ def _print_people(routes: list[dict[str, Any]]) -> None:
             "" if route["lag"] is None else f"{route['lag']:,}",
             f"{route['rows_per_s']:,.0f}",
             escape(counters),
-            "as above" if note and note == noted else escape(note),
+            "as above" if note and note == noted else escape(visible(note)),
         )
         noted = note
     Console(highlight=False).print(table)

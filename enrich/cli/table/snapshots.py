@@ -8,6 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName
 from enrich.cli.output import counting
 from enrich.cli.table.ready import how_far, load_topic_table
@@ -193,7 +194,9 @@ def _show(table: str, found: "Compared", shown: "list[Difference]") -> None:
         for one in shown:
             fields = _as_fields(table, one)
             place = "" if one.partition is None else f"{one.partition}/{'' if one.offset is None else one.offset}"
-            listed.add_row(f"[red]{one.kind}[/]", escape(str(fields["key"] or "")), place, escape(one.what))
+            listed.add_row(
+                f"[red]{one.kind}[/]", escape(visible(str(fields["key"] or ""))), place, escape(visible(one.what))
+            )
         console.print(listed)
         if found.differences > len(shown):
             console.print(f"... and {found.differences - len(shown):,} more: --json lists all")

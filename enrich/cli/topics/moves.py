@@ -10,6 +10,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline, TableName
 from enrich.cli.output import counting
 
@@ -137,7 +138,7 @@ def _show(fields: dict[str, Any], cutover: bool) -> None:
     elif not fields["quiet"]:
         typer.echo("somebody still writes to the old topic: stop the writers, then run it again")
     elif fields["differences"]:
-        named = ", ".join(fields["examples"])
+        named = ", ".join(map(visible, fields["examples"]))
         typer.echo(
             f"{fields['differences']:,} keys differ, such as {named}: run it again; if they stay, name a new target"
         )

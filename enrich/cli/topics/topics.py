@@ -7,6 +7,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE, WOULD_LOSE_DATA
 from enrich.base.json_lines import print_json
+from enrich.base.printable import visible
 from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline
 from enrich.cli.output import counting, says_yes
 
@@ -255,7 +256,7 @@ def _show_checked(checked: "Checked", as_json: bool) -> None:
     verdict = "[green]good[/]" if not checked.findings else f"[red]{len(checked.findings)} problems[/]"
     console.print(f"[bold]{escape(checked.topic)}[/] {verdict}{counted}")
     for one in checked.findings:
-        console.print(f"  [red]{one.problem}[/]: {escape(one.what)}")
+        console.print(f"  [red]{one.problem}[/]: {escape(visible(one.what))}")
         console.print(f"    next: {escape(one.next_step)}")
 
 
