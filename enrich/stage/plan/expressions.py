@@ -64,6 +64,12 @@ class Expressions:
                     where=part.where,
                     next_step="cast it to string, binary or a whole number",
                 )
+            if len(parts) > 1 and isinstance(kind, BinaryType):
+                raise ConfigError(
+                    f"`{part.text}` is binary, and the parts of a composite key are text, whole numbers or booleans",
+                    where=part.where,
+                    next_step="cast it to string",
+                )
         if len(parts) == 1:
             return self._column(parts[0])
         return sql.struct(*(self._column(part).alias(part_name(number)) for number, part in enumerate(parts)))

@@ -167,13 +167,6 @@ def _key(expressions: Expressions, parts: Sequence[Expression]) -> Column:
     if len(columns) == 1:
         ((column, kind),) = columns
         return column if isinstance(kind, BinaryType) else column.cast("string").cast("binary")
-    for part, (_, kind) in zip(parts, columns, strict=True):
-        if isinstance(kind, BinaryType):
-            raise ConfigError(
-                f"`{part.text}` is binary, and the parts of a composite key are text, whole numbers or booleans",
-                where=part.where,
-                next_step="cast it to string",
-            )
     separated = [piece for column, kind in columns for piece in (sql.lit(","), _json_part(column, kind))][1:]
     return sql.concat(sql.lit("["), *separated, sql.lit("]")).cast("binary")
 

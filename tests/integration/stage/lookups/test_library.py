@@ -73,6 +73,7 @@ def test_dropped_rows_are_left_out_and_those_for_the_dlq_are_named(world, visits
         ({**LOOKUP, "as": "ID"}, "already a column `ID`"),
         ({**LOOKUP, "table": "user"}, "there is no table `user`"),
         ({**LOOKUP, "key": "id + 0.5"}, "cannot be a key"),
+        ({**LOOKUP, "key": ["id", "cast(user_id AS binary)"]}, "is binary, and the parts of a composite key are text"),
         ({**LOOKUP, "key": "nothing"}, "Spark cannot read `nothing`"),
         ({**LOOKUP, "kye": "id"}, "kye"),
     ],
