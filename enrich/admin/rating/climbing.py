@@ -37,7 +37,12 @@ class Climb:
 
 
 class Void(Exception):
-    """The generator was late: the run says what this machine can send, not what the pipeline can take."""
+    """The run says nothing of what the pipeline can take: the generator was late, so it says what this machine can
+    send; or by the clocks events leave before they are due."""
+
+    def __init__(self, why: str, next_step: str = "send from a machine of its own, or with more cores") -> None:
+        super().__init__(why)
+        self.next_step = next_step
 
 
 def climb(first: float, most: float, attempt: Callable[[float], Step]) -> Climb:
@@ -52,7 +57,7 @@ def climb(first: float, most: float, attempt: Callable[[float], Step]) -> Climb:
             raise Void(f"{step.late_share:.0%} of the requests at {rate:,.0f} events/s were sent too late")
         return step.breaks is None
 
-    low, high = 0.0, first
+    low, high = 0.0, min(first, most)
     while holds(high):
         low = high
         if low >= most:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from enrich.admin.rating.samples import Samples
 from enrich.kafka import Connection, new_producer
+from enrich.kafka.clients.ending import discard
 from enrich.kafka.identity import EVENT_TIME
 
 _TICK_S = 0.02
@@ -23,13 +24,23 @@ LATE_S = 0.1
 """A generator whose events go later than this after they were due, one in a hundred of them, rates itself."""
 
 
+@dataclass(frozen=True)
+class Rest:
+    """Of what was sent before, and known only in the end."""
+
+    taken: int = 0
+    why: str | None = None
+    """Why others were not taken."""
+
+
 class Target(Protocol):
     """For one thread."""
 
     def send(self, events: Sequence[bytes], time_ms: int) -> int:
-        """How many were taken. Raises OSError or http.client.HTTPException if the request fails or is refused."""
+        """How many were taken by now. Raises OSError or http.client.HTTPException if the request fails or is
+        refused."""
 
-    def close(self) -> None: ...
+    def close(self) -> Rest: ...
 
 
 class HttpTarget:
@@ -57,31 +68,48 @@ class HttpTarget:
             raise http.client.HTTPException(f"the answer was {answer.status} {answer.reason}")
         return len(events)
 
-    def close(self) -> None:
+    def close(self) -> Rest:
         self._connection.close()
+        return Rest()
 
 
 class KafkaTarget:
+    """An event is taken once the brokers have acknowledged it."""
+
     def __init__(self, connection: Connection, topic: str) -> None:
         self._producer = new_producer(connection, **{"linger.ms": 5})
         self._topic = topic
+        self._acknowledged = 0
+        """Since it was asked last."""
+        self._why: str | None = None
 
     def send(self, events: Sequence[bytes], time_ms: int) -> int:
         headers: list[tuple[str, str | bytes | None]] = [(EVENT_TIME, b"%d" % time_ms)]
-        taken = 0
         for event in events:
             try:
-                self._producer.produce(self._topic, event, headers=headers)
-                taken += 1
+                self._producer.produce(self._topic, event, headers=headers, on_delivery=self._reported)
             except BufferError:
                 continue
             except KafkaException as exception:
                 raise OSError(exception.args[0].str()) from exception
         self._producer.poll(0)
-        return taken
+        return self._taken()
 
-    def close(self) -> None:
-        self._producer.flush(_PATIENCE_S)
+    def close(self) -> Rest:
+        if left := self._producer.flush(_PATIENCE_S):
+            self._why = self._why or f"{left:,} events were not acknowledged within {_PATIENCE_S:g} s"
+            discard(self._producer)
+        return Rest(self._taken(), self._why)
+
+    def _reported(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self._acknowledged += 1
+        else:
+            self._why = self._why or error.str()
+
+    def _taken(self) -> int:
+        taken, self._acknowledged = self._acknowledged, 0
+        return taken
 
 
 @dataclass(frozen=True)
@@ -99,10 +127,11 @@ def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[],
     ticks: queue.SimpleQueue[tuple[float, int] | None] = queue.SimpleQueue()
     lock, counts = threading.Lock(), {"taken": 0, "late": 0, "ticks": 0}
     failures: list[str] = []
+    given_up = threading.Event()
 
     def work() -> None:
         target = new_target()
-        while (tick := ticks.get()) is not None:
+        while (tick := ticks.get()) is not None and not given_up.is_set():
             due_s, count = tick
             late = time.time() - due_s > LATE_S
             with lock:
@@ -116,16 +145,25 @@ def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[],
                 counts["taken"] += taken
                 counts["late"] += late
                 counts["ticks"] += 1
-        target.close()
+        rest = target.close()
+        with lock:
+            counts["taken"] += rest.taken
+            failures.extend([] if rest.why is None else [rest.why])
 
     threads = [threading.Thread(target=work, name="generator") for _ in range(_SENDERS)]
     for thread in threads:
         thread.start()
-    due = _pace(rate, seconds, ticks, per_request)
-    for _ in threads:
-        ticks.put(None)
-    for thread in threads:
-        thread.join()
+    try:
+        due = _pace(rate, seconds, ticks, per_request)
+        for _ in threads:
+            ticks.put(None)
+        for thread in threads:
+            thread.join()
+    except BaseException:  # of a person who ends it: while they wait for more to send the process could not end
+        given_up.set()
+        for _ in threads:
+            ticks.put(None)
+        raise
     return Sent(due, counts["taken"], counts["late"] / max(counts["ticks"], 1), next(iter(failures), None))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rating.arriving import Arrivals
-from enrich.admin.rating.climbing import Climb, Step, climb
+from enrich.admin.rating.climbing import Climb, Step, Void, climb
 from enrich.admin.rating.generating import Sent, Target, sent
 from enrich.admin.rating.samples import Samples
 from enrich.admin.rating.ways import RatedWay
@@ -61,11 +61,12 @@ class Rater:
     def run(self) -> Climb:
         """Raises Void, and Unreachable if not even the first events are taken."""
         self._report("warming up")
-        done = self._sent(self._condition.first, min(_WARM_S, self._condition.step_s))
+        first = min(self._condition.first, self._condition.most)
+        done = self._sent(first, min(_WARM_S, self._condition.step_s))
         if not done.taken:
             why = done.why or "every request was refused"
             raise Unreachable(f"no event was taken: {why}", next_step="check that the pipeline runs, and its token")
-        return climb(self._condition.first, self._condition.most, self._attempt)
+        return climb(first, self._condition.most, self._attempt)
 
     def _attempt(self, rate: float) -> Step:
         self._settle()
@@ -75,6 +76,12 @@ class Rater:
         ended_ms = _now_ms()
         time.sleep(_SAID_S)
         whole = self._arrivals.between(began_ms, ended_ms + round(_SAID_S * 1000))
+        if whole.clamped > whole.count / 2:
+            share = f"{whole.clamped / whole.count:.0%} of the events at {rate:,.0f} events/s"
+            raise Void(
+                f"{share} left before they were due, by the clock of the last node",
+                next_step="synchronise its clock and this host's (NTP): lags are between both",
+            )
         from_ms = began_ms + round(step_s * 1000 * _WARM_SHARE)
         middle_ms = (from_ms + ended_ms) // 2
         halves = [self._arrivals.between(from_ms, middle_ms), self._arrivals.between(middle_ms, ended_ms)]

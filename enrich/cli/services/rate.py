@@ -64,7 +64,7 @@ def run(
     except Void as error:
         raise ConfigError(
             f"the run is void: {error}",
-            next_step="send from a machine of its own, or with more cores; nothing was kept",
+            next_step=f"{error.next_step}; nothing was kept",
         ) from error
     rating = keep(pipeline, cluster, way, condition, found)
     if json:

@@ -1,11 +1,14 @@
 """A rating of ingest and expel as they are: what is sent, what is kept, and what is refused."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+
+import pytest
 
 from enrich.admin.cluster import Cluster as Administered
 from enrich.admin.rating.ways import way_to_rate
@@ -13,10 +16,11 @@ from enrich.config import load
 from enrich.dev.servers.ports import choose
 from enrich.dev.stack import Addresses
 from enrich.kafka import Topics, new_admin_client
-from tests.support.commands import enrich, lines
+from tests.support.commands import enrich, enrich_process, lines
 from tests.support.edge.expel import Endpoint
 from tests.support.edge.ingesting import running
 from tests.support.kafka.topics import Cluster
+from tests.support.waiting import wait_until
 
 
 def test_a_chain_is_rated_and_the_rating_is_kept(stack: Addresses, tmp_path: Path) -> None:
@@ -93,6 +97,20 @@ def test_events_that_are_sent_to_a_topic_may_be_as_large_as_it_takes_them(
         file.write_text(json.dumps({"name": "sized", "kafka": connection, "tallies": True, "expel": {"r": route}}))
         pipeline = load(file)
         target = way_to_rate(pipeline, Administered(pipeline.kafka), None, None).new_target()
-        assert target.send(events, 0) == len(events)
-        target.close()
+        assert target.send(events, 0) + target.close().taken == len(events)
         assert len(cluster.messages(topic)) == len(events)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_ends(stack: Addresses, tmp_path: Path, number: signal.Signals) -> None:
+    (port,) = choose(1, [])
+    entry = {"listen": f"127.0.0.1:{port}", "path": "/v1", "topic": "interrupted.raw", "format": "json"}
+    document = {"name": "interrupted", "kafka": {"bootstrap_servers": stack.bootstrap_servers}}
+    file, events = tmp_path / "interrupted.yaml", tmp_path / "events.jsonl"
+    file.write_text(json.dumps({**document, "ingest": {"plays": entry}}))
+    events.write_text("{}\n")
+    with enrich_process("rate", "run", "-c", file, "--events", events, "--step", "1h") as process:
+        assert process.stderr is not None
+        wait_until(lambda: "warming up" in process.stderr.readline(), what="the first events")
+        process.send_signal(number)
+        assert process.wait(60) in (1, 128 + number)

@@ -27,6 +27,7 @@ def test_nothing_holds_and_all_holds():
     found = climb(100, 1_000, of_capacity(10_000))
     assert (found.rating, found.is_bounded) == (1_000, False)
     assert max(step.rate for step in found.steps) == 1_000
+    assert [step.rate for step in climb(500, 100, of_capacity(10_000)).steps] == [100]
 
 
 def test_a_late_generator_makes_the_run_void_unless_the_pipeline_broke_anyway():

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Target, sent
+from enrich.admin.rating import generating
+from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Rest, Target, sent
 from enrich.admin.rating.samples import Samples
 from enrich.admin.rating.ways import way_to_rate
 from enrich.config import load
@@ -32,8 +33,8 @@ class Strict:
         self._sizes.append(len(events))
         return len(events) if len(events) <= self._most else 0
 
-    def close(self) -> None:
-        pass
+    def close(self) -> Rest:
+        return Rest()
 
 
 def test_no_request_holds_more_events_than_are_taken_whatever_the_rate() -> None:
@@ -68,3 +69,12 @@ def test_what_cannot_be_sent_is_not_taken_and_it_is_said_why(target: Callable[[]
     assert done.why is not None
     assert why in done.why
     assert "secret" not in done.why
+
+
+def test_what_no_broker_has_acknowledged_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generating, "_PATIENCE_S", 0.1)
+    target = KafkaTarget({"bootstrap.servers": "127.0.0.1:1"}, "t")
+    assert (target.send([b"{}"] * 10, 0), target.close()) == (
+        0,
+        Rest(0, "10 events were not acknowledged within 0.1 s"),
+    )

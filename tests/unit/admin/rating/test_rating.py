@@ -10,6 +10,8 @@ import pytest
 
 from enrich.admin.rating import generating, rating
 from enrich.admin.rating.arriving import Arrivals
+from enrich.admin.rating.climbing import Void
+from enrich.admin.rating.generating import Rest
 from enrich.admin.rating.rating import Condition, Rater
 from enrich.admin.rating.samples import Samples
 from enrich.base.errors import Unreachable
@@ -19,8 +21,9 @@ from enrich.tally import Histogram
 class Pipeline:
     """Events leave as soon as they are taken. Too many in a request, and it takes none of them."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, lag_ms: float = 1.0) -> None:
         self._most = most
+        self._lag_ms = lag_ms
         self._left: list[int] = []
 
     def send(self, events: Sequence[bytes], time_ms: int) -> int:  # noqa: ARG002 - the signature of a target
@@ -29,11 +32,11 @@ class Pipeline:
         self._left += [time.time_ns() // 10**6] * len(events)
         return len(events)
 
-    def close(self) -> None:
-        pass
+    def close(self) -> Rest:
+        return Rest()
 
     def between(self, from_ms: int, until_ms: int) -> Histogram:
-        return Histogram.of([1.0] * sum(from_ms <= at < until_ms for at in self._left))
+        return Histogram.of([self._lag_ms] * sum(from_ms <= at < until_ms for at in self._left))
 
 
 def rater(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Rater:
@@ -57,3 +60,9 @@ def test_a_rate_at_which_nothing_is_taken_is_one_that_does_not_hold(monkeypatch:
 def test_a_pipeline_that_takes_nothing_at_all_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unreachable, match="no event was taken: the answer was 429 Too Many Requests"):
         rater(Pipeline(most=0), monkeypatch).run()
+
+
+def test_a_run_in_which_events_leave_before_they_are_due_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of this host is ahead, so that all lags would be 0."""
+    with pytest.raises(Void, match="100% of the events at 500 events/s left before they were due"):
+        rater(Pipeline(most=10_000, lag_ms=-5_000.0), monkeypatch).run()
