@@ -246,7 +246,7 @@ class ExpelRoute:
         return RouteStatus(
             self.name,
             self.kind,
-            RouteState.running if trouble is None or _still_sends(lane, flow) else RouteState.waiting,
+            _state(trouble, lane, flow),
             lag=flow.lag(),
             rows_per_s=round(self._meter.per_second(), 1),
             last_error=trouble,
@@ -262,7 +262,7 @@ class ExpelRoute:
                 "warnings": len(warnings),
             },
             details=details,
-            is_ready=flow.state.away is None and flow.state.progressed_ms is not None,
+            is_ready=flow.state.is_member and flow.state.away is None and flow.state.progressed_ms is not None,
         )
 
     @staticmethod
@@ -274,6 +274,12 @@ class ExpelRoute:
         if outbox.trouble is not None:
             return outbox.trouble, outbox.trouble_ms
         return lane.trouble, lane.trouble_ms
+
+
+def _state(trouble: str | None, lane: Lane, flow: Flow) -> RouteState:
+    if trouble is not None and not _still_sends(lane, flow):
+        return RouteState.waiting
+    return RouteState.running if flow.state.is_member else RouteState.starting
 
 
 def _still_sends(lane: Lane, flow: Flow) -> bool:

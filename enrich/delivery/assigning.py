@@ -47,6 +47,7 @@ class Assigning:
                 consumer.incremental_assign(starts)
             self._check_epochs(consumer, starts)
             self._listen_anew()
+            self._state.is_member = True
             if begun:  # the configuration is right: if the topic disappears later, only this route is held
                 self._state.progressed_ms = self._state.progressed_ms or self._work.clock_ms()
         except EnrichError as error:

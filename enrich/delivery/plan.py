@@ -164,6 +164,8 @@ class FlowState:
     trouble_ms: int | None = None
     progressed_ms: int | None = None
     """When it had last written all that it had read."""
+    is_member: bool = False
+    """Its group has given it its share of the partitions, which may be none."""
     rewinds: int = 0
     away: Unreachable | None = None
     """Set while no broker answers."""

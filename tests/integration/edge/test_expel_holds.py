@@ -1,6 +1,8 @@
 """A route on hold sends nothing, whichever instance would, until a person resumes it; by commands that people use."""
 
 import json
+import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,22 @@ def test_a_dead_endpoint_leaves_its_route_ready(world: ExpelWorld) -> None:
             return service.status().state == "waiting" and service.status().is_ready
 
         wait_until(status, deadline_s=60, what="an open breaker")
+
+
+def test_an_instance_is_ready_once_its_group_has_given_it_its_share(cluster: Cluster, tmp_path: Path) -> None:
+    """Brokers wait for all members before they share the partitions out, here for one that stands still."""
+    patient = {"session.timeout.ms": 200_000, "heartbeat.interval.ms": 1_000}
+    world = ExpelWorld(cluster, pauses=("1h",), client=patient, partitions=1)
+    world.make()
+    first = ExpelProcess(tmp_path / "first", world)
+    with closing(first):
+        wait_until(lambda: first.get("/readyz")[0] == 200, what="the first one's readiness")
+        assert first.partitions() > 0
+        first.process.send_signal(signal.SIGSTOP)
+        with closing(ExpelProcess(tmp_path / "second", world)) as second:
+            wait_until(lambda: "partitions" in second.route().get("gauges", {}), what="the second one's consumer")
+            assert second.get("/readyz")[0] == 503
+            assert second.get("/healthz")[0] == 200
+            first.process.send_signal(signal.SIGCONT)
+            wait_until(lambda: second.get("/readyz")[0] == 200, what="its readiness without a partition")
+            assert second.partitions() == 0
