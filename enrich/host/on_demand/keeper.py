@@ -173,6 +173,7 @@ class OnDemandKeeper:
             chosen = {key: landed.pop(key) for key in list(islice(landed, _ROWS_A_WRITE))}
             rows = {key: value for key, value in chosen.items() if value is not None or key in self._present}
             self._handed = chosen
+            self._loads.taken()
             position = self._store.tables[self.name].positions.get(PARTITION, 0)
             self._handed_end = position + len(rows)
         if not rows and self._to_note is None:

@@ -28,6 +28,8 @@ There = Literal[True]
 _LONGEST_PAUSE_S = 300.0
 _TRIES = 8
 """Of a key that nobody waits for: about a minute. Who needs it says so again."""
+_MOST_AHEAD = 10_000
+"""So many answers may come before the agent takes them: on a full disk it takes none, for hours."""
 
 
 class KeySource(Protocol):
@@ -85,7 +87,7 @@ class Loads:
         self._most = plan.max_entries
         self._patience = plan.parallel
         """So many failures in a row are no fault of single keys."""
-        self._paced = Paced(plan.parallel, plan.per_second)
+        self._paced = Paced(plan.parallel, plan.per_second, is_full=lambda: self._ahead >= _MOST_AHEAD)
         self.cache: RefreshAfterWriteCache[bytes, There] = RefreshAfterWriteCache(
             self, plan.policy, self._paced, clock=clock_s
         )
@@ -93,6 +95,8 @@ class Loads:
         """With its lock everything below is read and changed."""
         self.landed: dict[bytes, bytes | None] = {}
         """What came and is not published yet. None: there is no row."""
+        self._ahead = 0
+        """Answers that came since the agent took some."""
         self.counts = Counts()
         self.trouble: str | None = None
         self._asked: dict[bytes, _Asked] = {}
@@ -140,6 +144,10 @@ class Loads:
                 if self._needed[key] <= 0:
                     del self._needed[key]
 
+    def taken(self) -> None:
+        """The agent takes what has landed, as fast as it can write it."""
+        self._ahead = 0
+
     def is_asked(self, key: bytes) -> bool:
         return key in self._asked
 
@@ -164,6 +172,7 @@ class Loads:
             self.counts.loads += 1
             self._failures, self.trouble = 0, None
             self._pauses.reset()
+            self._ahead += 1
             self.landed[key] = value
             if key in self._asked:
                 self._landing.add(key)
@@ -188,6 +197,7 @@ class Loads:
             # Asked for again like what is not there. If the store has an old row yet, that has expired.
             self.cache.put_absent(key)
             with self.changed:
+                self._ahead += 1
                 self.landed.setdefault(key, None)
         except Exception:  # noqa: BLE001 - it was met in `load`, and it is tried again
             with self.changed:

@@ -10,6 +10,8 @@ from itertools import count
 
 _AT_ONCE_S = 0.1
 """What may be started at once after a pause, as a time's worth of the rate."""
+_FULL_S = 0.1
+"""How often it looks whether there is room again."""
 
 Task = Callable[[], object]
 
@@ -39,7 +41,17 @@ class Turn:
 class Paced:
     """Of one rank, tasks begin in the order in which they are due. They may not raise."""
 
-    def __init__(self, parallel: int, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        parallel: int,
+        per_second: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        is_full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_full`: whether there is no room for what tasks bring: none begins meanwhile. It is called with a lock
+        held, and must take none."""
+        self._is_full = is_full
         self._parallel = parallel
         self._each_s = 1 / per_second
         self._clock = clock
@@ -110,6 +122,8 @@ class Paced:
         with self._changed:
             while not self._is_closed:
                 now_s, earliest_s = self._clock(), max(self._next_s, self._paused_until_s)
+                if self._is_full():
+                    earliest_s = max(earliest_s, now_s + _FULL_S)
                 first = self._first(now_s) if earliest_s <= now_s else None
                 if first is not None:
                     self._next_s = max(self._next_s, now_s - _AT_ONCE_S) + self._each_s

@@ -9,6 +9,7 @@ import pytest
 from enrich.base.backoff import Backoff as Pauses
 from enrich.base.errors import Unreachable
 from enrich.codecs import JsonDecoder
+from enrich.host.on_demand import loads as loads_module
 from enrich.host.on_demand.loads import Loads, Plan
 from stores.backoff import Backoff
 from tests.support.waiting import wait_until
@@ -77,3 +78,22 @@ def test_a_key_that_somebody_waits_for_is_tried_now_not_when_its_next_try_is_due
     wait_until(lambda: not loads.is_asked(b"ann"), what="the row")
     assert loads.landed == {b"ann": b'{"rps": 1}'}
     assert source.asked == [b"ann"] * 2
+
+
+def test_while_the_agent_cannot_write_what_came_no_more_is_loaded(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loads_module, "_MOST_AHEAD", 3)
+    loads, source = table.loads, table.source
+    source.may_answer.set()
+    loads.want([b"%d" % number for number in range(6)])
+    wait_until(lambda: len(source.asked) >= 3, what="as many as may come")
+    loads.want([b"more"])
+    first = loads.landed.copy()
+    while len(first) < 3:
+        first = loads.landed.copy()
+    assert len(source.asked) == 3
+    loads.taken()
+    wait_until(lambda: len(source.asked) == 6, what="three more")
+    loads.taken()
+    wait_until(lambda: len(source.asked) == 7, what="the last one")

@@ -130,6 +130,24 @@ def test_a_pause_holds_all() -> None:
     paced.close(60)
 
 
+def test_nothing_begins_while_what_came_has_no_room() -> None:
+    done: list[str] = []
+    asked, is_full = 0, True
+
+    def full() -> bool:
+        nonlocal asked
+        asked += 1
+        return is_full
+
+    paced = Paced(2, 1_000, is_full=full)
+    paced.submit(lambda: done.append("a task"), rank=Rank.NEEDED)
+    wait_until(lambda: asked >= 3, what="several looks")
+    assert done == []
+    is_full = False
+    wait_until(lambda: bool(done), what="the task")
+    paced.close(60)
+
+
 def test_once_closed_it_takes_nothing() -> None:
     paced = Paced(1, 10)
     paced.pause(60)
