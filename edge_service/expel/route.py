@@ -18,6 +18,7 @@ from edge_service.expel.tallying import Tallying
 from edge_service.expel.topic_watch import TopicWatch
 from edge_service.expel.waiting_events import known_in
 from edge_service.losses import Losses
+from edge_service.old_pauses import old_pauses
 from enrich.base.errors import EnrichError, WouldLoseData
 from enrich.config import Pipeline
 from enrich.config.sections.kafka.client_settings import Role
@@ -145,14 +146,19 @@ class ExpelRoute:
     def _run(self, held: ExitStack, stopping: threading.Event, topics: Topics, partitions: int) -> None:
         plan, section, loop = self._plan, self._plan.section, self._clients.loop
         retries = [(topic, len(topics.partitions(topic))) for topic in plan.retry_in]
-        companions = Companions(partitions, {plan.retry_out: len(topics.partitions(plan.retry_out))} if retries else {})
-        known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics, *plan.retry_in)}
+        # A route without pauses may have had some: what waited comes back.
+        comes_back = bool(retries) or topics.exists(plan.retry_out)
+        out = {plan.retry_out: len(topics.partitions(plan.retry_out))} if comes_back else {}
+        companions = Companions(partitions, out)
+        old = old_pauses(topics, plan.pipeline, self.name, plan.retry_in) if plan.keeps_order else ()
+        waiting = [*plan.retry_in, *old]
+        known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics, *waiting)}
         watched = held.enter_context(self._clients.topic_watch.watching(known))
         ids = {topic: topic_id for topic, (topic_id, _) in known.items()}
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
         begun = None
         if isinstance(order, KeyOrder):
-            begun = known_in(plan, self._clients.common, topics, order, partitions, ids[section.topic])
+            begun = known_in(plan, self._clients.common, topics, order, partitions, ids[section.topic], waiting)
         self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.expel, self.name)
         tallying = None if self._reporter is None else Tallying(self._reporter)
         uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)

@@ -23,17 +23,26 @@ _Events = Mapping[int, list[tuple[bytes, int, int]]]
 
 
 def known_in(
-    plan: ExpelPlan, connection: Connection, topics: Topics, order: KeyOrder, count: int, topic_id: str
+    plan: ExpelPlan,
+    connection: Connection,
+    topics: Topics,
+    order: KeyOrder,
+    count: int,
+    topic_id: str,
+    retry_in: Sequence[str],
 ) -> Callable[[Collection[PartitionId]], None]:
     """To be called with the partitions that were assigned, before anything of them is read. `count`: partitions of the
-    route's topic for which its retry topics were made. `topic_id`: of the route's topic. Raises Retryable."""
+    route's topic for which its retry topics were made. `topic_id`: of the route's topic. `retry_in`: the topics of all
+    pauses, then those of pauses that it had before. Raises Retryable."""
 
     def begin(partitions: Collection[PartitionId]) -> None:
         numbers = [number for topic, number in partitions if topic == plan.section.topic]
         if any(number >= count for number in numbers):
             raise Retryable("the topic has new partitions", where=f"topic {plan.section.topic}", next_step=_BY_ITSELF)
         try:
-            waiting = _waiting(plan, connection, topics, numbers, topic_id) if numbers and plan.retry_in else {}
+            # Without a pause nothing could wait behind what waits.
+            reads = numbers and plan.retry_in
+            waiting = _waiting(plan, connection, topics, numbers, topic_id, retry_in) if reads else {}
         except CorruptState as error:  # an offset is gone, or its topic was made again, since it was asked for
             what, again = "records of a retry topic were removed while it was read", "the route begins again by itself"
             raise Retryable(what, where=error.where, next_step=again) from error
@@ -44,7 +53,12 @@ def known_in(
 
 
 def _waiting(
-    plan: ExpelPlan, connection: Connection, topics: Topics, numbers: Sequence[int], topic_id: str
+    plan: ExpelPlan,
+    connection: Connection,
+    topics: Topics,
+    numbers: Sequence[int],
+    topic_id: str,
+    retry_in: Sequence[str],
 ) -> Mapping[int, Waiting]:
     found: _Events = defaultdict(list)
     copies: dict[int, dict[int, int]] = defaultdict(dict)
@@ -55,10 +69,10 @@ def _waiting(
     with closing(new_store_consumer(connection)) as reader:
         # In this order: an event that is forwarded meanwhile is found in both, and not in neither.
         with closing(new_group_consumer(connection, plan.retrier_group)) as member:
-            for pause, topic in enumerate(plan.retry_in):
+            for pause, topic in enumerate(retry_in):
                 uncommitted = _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)
                 for event in _events(plan, topic_id, uncommitted):
-                    _note(found, event, pause)
+                    _note(found, event, min(pause, last))
                     # Its copies that came back before this one was written are left over.
                     copies[event.place[1]][event.turn] = reached.get(event.place[1], 0)
         with closing(new_group_consumer(connection, plan.group)) as member:

@@ -1,7 +1,8 @@
 """What the retrier does for one route of the section `expel`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from enrich.config import Expel, Pipeline, retry_in_topics, retry_out_topic
 from enrich.config.groups import retrier_group
@@ -26,6 +27,8 @@ class RetryPlan:
     """By topic, in the order of the configuration."""
     retry_out: str
     dlq: str
+    old: frozenset[str] = frozenset()
+    """Those of the topics whose pauses the configuration does not name any more."""
 
     @property
     def group(self) -> str:
@@ -41,13 +44,19 @@ class RetryPlan:
     def topics(self) -> list[str]:
         return [*self.pauses, self.retry_out]
 
+    def with_old(self, topics: Mapping[str, timedelta]) -> "RetryPlan":
+        return replace(self, pauses={**self.pauses, **_pauses(topics)}, old=frozenset(topics))
+
 
 def plans_of(pipeline: Pipeline) -> list[RetryPlan]:
-    """A plan for each route that has pauses."""
-    return [_plan(pipeline.name, name, route) for name, route in pipeline.expel.items() if route.retries]
+    """A plan for each route. One without pauses may have had some, in which events wait."""
+    return [_plan(pipeline.name, name, route) for name, route in pipeline.expel.items()]
 
 
 def _plan(pipeline: str, name: str, route: Expel) -> RetryPlan:
-    topics = retry_in_topics(pipeline, name, route.retries)
-    pauses = {topic: Pause(duration_text(pause), topic, pause.total_seconds()) for topic, pause in topics}
+    pauses = _pauses(dict(retry_in_topics(pipeline, name, route.retries)))
     return RetryPlan(pipeline, name, pauses, retry_out_topic(pipeline, name), route.dlq)
+
+
+def _pauses(topics: Mapping[str, timedelta]) -> Mapping[str, Pause]:
+    return {topic: Pause(duration_text(pause), topic, pause.total_seconds()) for topic, pause in topics.items()}

@@ -18,8 +18,6 @@ def routes_of(pipeline: Pipeline) -> list[Route]:
     """Raises ConfigError if there is none. Opens no connection."""
     plans = plans_of(pipeline)
     if not plans:
-        raise ConfigError(
-            f"the pipeline {pipeline.name} has no retry topics", next_step="name routes with retries under `expel`"
-        )
+        raise ConfigError(f"the pipeline {pipeline.name} has no routes to deliver", next_step="name some under `expel`")
     clients = Clients(pipeline)
     return [RetryRoute(plan, clients) for plan in plans]

@@ -9,6 +9,7 @@ from functools import cached_property
 from confluent_kafka import Message
 
 from edge_service.losses import Losses
+from edge_service.old_pauses import old_pauses
 from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, place, rooms_of
 from edge_service.retrier.places import NOWHERE, look
 from edge_service.retrier.plan import RetryPlan
@@ -22,7 +23,7 @@ from enrich.config import Pipeline, Role
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
 from enrich.kafka.retries import Place
 from enrich.service.meters import Meter
-from enrich.service.routes import RouteKind, RouteStatus
+from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.tally import NodeKind
 from enrich.tally.writing import Reporter, Tallies
 
@@ -36,6 +37,8 @@ _LONGEST_WAIT_S = 1.0
 _READ_AT_LEAST_EVERY_S = 1.0
 """A member of a group must poll."""
 _LOOK_EVERY_S, _LOOK_AGAIN_S = 10.0, 1.0
+_OLD_EVERY_S = 60.0
+"""How often topics of old pauses are looked for: other instances may still have the old configuration."""
 _SHOW_EVERY_S = 1.0
 _STALE_ROOM_S = 10.0
 _QUIET_TRIES = 2
@@ -84,19 +87,39 @@ class RetryRoute:
         self._clients.tallies.close()
 
     def run(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
+            plan = self._plan_now()
+            if not plan.pauses:
+                self._shown = Shown(state=RouteState.standby)
+                stopping.wait(_OLD_EVERY_S)
+                continue
+            try:
+                self._run(plan, stopping)
+            except _OtherOldPausesError:
+                _log.info("topics of old pauses have come or gone", extra={"route": self.name})
+
+    def _run(self, plan: RetryPlan, stopping: threading.Event) -> None:
         with ExitStack() as held:
             consumer = self._clients.consumer
-            reading = held.enter_context(closing(Reading(consumer, self._plan, self._clock, self._losses.remark)))
+            reading = held.enter_context(closing(Reading(consumer, plan, self._clock, self._losses.remark)))
             self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.retrier, self.name)
             tallying = Tallying(self._reporter)
-            work = _Work(self._plan, self._clients, reading, self._meter, self._clock, tallying)
+            work = _Work(plan, self._clients, reading, self._meter, self._clock, tallying)
             held.callback(tallying.close)
             held.callback(work.close)
             while not stopping.is_set():
                 self._shown = work.turn()
 
+    def _plan_now(self) -> RetryPlan:
+        plan = self._plan
+        return plan.with_old(old_pauses(self._clients.topics, plan.pipeline, plan.route, plan.pauses))
+
     def status(self) -> RouteStatus:
         return status_of(self.name, self._shown, self._meter, [*self._losses.warnings, *self._clients.tallies.warnings])
+
+
+class _OtherOldPausesError(Exception):
+    """The topics that are read are not those that there are any more."""
 
 
 class _Work:
@@ -121,6 +144,7 @@ class _Work:
         self._ids: dict[str, str] = {}
         """Of every topic that was there."""
         self._next_look_s = self._next_read_s = self._next_forward_s = self._next_show_s = float("-inf")
+        self._next_old_s = clock().elapsed_s + _OLD_EVERY_S
         self._forwarding: Forwarding | None = None
         self._rooms_s = float("-inf")
         """When the producer's rooms were asked for."""
@@ -177,6 +201,7 @@ class _Work:
             return
         try:
             found = look(self._plan, self._clients.topics, self._places)
+            self._require_old(found.missing, now_s)
         except Retryable as error:
             self._silence, self._next_look_s = error, now_s + _LOOK_AGAIN_S
             return
@@ -188,6 +213,17 @@ class _Work:
             self.close()
         self._places = found
         self._next_look_s = now_s + (_LOOK_AGAIN_S if found.missing else _LOOK_EVERY_S)
+
+    def _require_old(self, missing: Collection[str], now_s: float) -> None:
+        """Those that are there, and no others."""
+        plan = self._plan
+        is_news = not plan.old.isdisjoint(missing)
+        if not is_news and now_s >= self._next_old_s:
+            self._next_old_s = now_s + _OLD_EVERY_S
+            present = plan.pauses.keys() - plan.old
+            is_news = old_pauses(self._clients.topics, plan.pipeline, plan.route, present).keys() != plan.old
+        if is_news:
+            raise _OtherOldPausesError
 
     def _due(self, now_s: float) -> list[tuple[Line, list[Message]]]:
         """The records whose turn it is, of all partitions, as far as a transaction takes them."""

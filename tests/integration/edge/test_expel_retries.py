@@ -135,6 +135,38 @@ def test_a_route_that_keeps_the_order_needs_no_retries(cluster: Cluster) -> None
     assert set(world.dead()) == {7}
 
 
+@pytest.mark.parametrize("order", ["none", "key"])
+def test_what_waits_is_delivered_although_the_route_has_no_pauses_any_more(cluster: Cluster, order: str) -> None:
+    world = world_of(cluster, "1s", local={"tries": 1}, order=order)
+    with Endpoint(lambda _: 503) as endpoint:
+        world.url = endpoint.url()
+        world.produce(range(10))
+        with expelling(world):
+            wait_until(lambda: world.waiting() == Counter(range(10)), what="the events that wait")
+            world.wait_until_all_is_committed()
+        endpoint.decide = lambda _: 200
+        world.section = {**world.section, "retries": []}
+        with expelling(world), running(world):
+            endpoint.wait_for(range(10))
+        assert endpoint.delivered == Counter(range(10))
+
+
+def test_the_order_of_a_key_holds_also_behind_an_event_whose_pause_is_another_one_now(cluster: Cluster) -> None:
+    world = world_of(cluster, "2s", local={"tries": 1}, order="key")
+    with Endpoint(lambda _: 503) as endpoint:
+        world.url = endpoint.url()
+        world.produce([0], key=lambda _: b"one key")
+        with expelling(world):
+            wait_until(lambda: world.waiting() == Counter([0]), what="the event that waits")
+            world.wait_until_all_is_committed()
+        endpoint.decide = lambda _: 200
+        world.pauses = ("1s",)
+        world.produce([1], key=lambda _: b"one key", partition=lambda _: 0)
+        with expelling(world), running(world):
+            endpoint.wait_for([0, 1])
+        assert [one for request in endpoint.got if request.status == 200 for one in request.ids] == [0, 1]
+
+
 def test_an_event_that_is_forwarded_while_its_partition_is_taken_over_is_delivered_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +227,8 @@ def test_what_the_brokers_remove_from_a_retry_topic_while_its_route_begins_stops
             return written(topics, name)
 
         monkeypatch.setattr(Topics, "written_offsets", removes)
-        with expelling(world), running(world):
-            endpoint.wait_for([2], deadline_s=60)
+        with expelling(world):
+            wait_until(lambda: removed, what="that it looks for what waits")
+            with running(world):
+                endpoint.wait_for([2], deadline_s=60)
         assert removed and endpoint.delivered == Counter([2])

@@ -172,7 +172,12 @@ class Expel(Section):
 
 def retry_in_topics(pipeline: str, route: str, pauses: tuple[timedelta, ...]) -> list[tuple[str, timedelta]]:
     """For each pause, in the order of the configuration, the topic in which events wait for so long."""
-    return [(f"{pipeline}.{route}.retry_in.{duration_text(pause)}", pause) for pause in pauses]
+    return [(f"{retry_in_prefix(pipeline, route)}{duration_text(pause)}", pause) for pause in pauses]
+
+
+def retry_in_prefix(pipeline: str, route: str) -> str:
+    """Before the pause, in the names of these topics."""
+    return f"{pipeline}.{route}.retry_in."
 
 
 def retry_out_topic(pipeline: str, route: str) -> str:

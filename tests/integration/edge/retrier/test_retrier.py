@@ -146,6 +146,24 @@ def test_each_event_waits_for_the_pause_of_its_topic(cluster: Cluster, pauses: t
         assert message.timestamp()[1] - written[message.value()] >= int(pause[0]) * 1000
 
 
+def test_what_waits_for_a_pause_that_the_configuration_does_not_name_any_more_comes_out_too(cluster: Cluster) -> None:
+    world = RetryWorld(cluster, pauses=("1s", "2s"))
+    world.make_topics()
+    old = world.retry_in("2s")
+    world.put(range(10), topic=old)
+    world.pauses = ("1s",)
+    with running(world) as retrier:
+        world.wait_for(range(10))
+        world.put(range(10, 20), topic=old)  # by an instance of expel that has the old configuration still
+        world.wait_for(range(20))
+        wait_until(lambda: retrier.pause("2s")["waiting"] == 0, what="nothing to wait in the old topic")
+        cluster.topics.delete(old)
+        wait_until(lambda: not retrier.pause("2s") and retrier.status().state == "running", what="that it is forgotten")
+        world.put(range(20, 30))
+        world.wait_for(range(30))
+    assert world.came_out() == Counter(range(30))
+
+
 def test_a_retry_topic_that_is_recreated_is_read_from_its_start(world: RetryWorld) -> None:
     with running(world):
         world.put(range(200))
