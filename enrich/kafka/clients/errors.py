@@ -99,6 +99,7 @@ _NEXT_STEPS_BY_CODE: dict[int, str] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user the rights on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "grant this user the rights on the consumer group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant this user the rights on the cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant this user WRITE and DESCRIBE on the transactional id",
     KafkaError.SASL_AUTHENTICATION_FAILED: "correct kafka.security: user name, password and mechanism",
     KafkaError._AUTHENTICATION: "correct kafka.security: user name, password and mechanism",
     KafkaError._SSL: "correct kafka.security: protocol and certificate files",

@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
+from confluent_kafka import KafkaError
+
 from enrich.base.errors import ConfigError, EnrichError, Retryable
 from enrich.kafka import Topics
+from enrich.kafka.clients.errors import code_of
 from enrich.stage.progress.source_topics import SourceTopics, deleted, recreated
 
 _log = logging.getLogger(__name__)
@@ -25,8 +28,8 @@ class SourceWatch:
         matches: Callable[[str], bool] | None = None,
         outputs: Collection[str] = (),
     ) -> None:
-        """`matches`: whether a topic is one of the source's pattern, if it has a pattern. `outputs`: topics that the
-        stage writes to. For one that is gone Spark's sink would wait for minutes, and say little."""
+        """`matches`: whether a topic is one of the source's pattern, if it has a pattern. `outputs`: all topics that the
+        stage writes to. For one that is gone Spark's sink would wait for minutes, and say little; a slot for good."""
         self._known = source
         self._topics = topics
         self._matches = matches
@@ -91,7 +94,7 @@ class SourceWatch:
         self._gone = {topic: self._gone.get(topic, now) for topic in gone}
         # While a topic is made again, or brokers come back, it is not known for a moment.
         if lasting := [topic for topic, since in self._gone.items() if now >= since + _DOUBT_S]:
-            self._problem = _output_gone(lasting[0])
+            self._problem = _output_gone(lasting[0], found[lasting[0]])
             return None
         late = ids.keys() - self._known.ids.keys() - self._outputs
         if late:
@@ -101,7 +104,13 @@ class SourceWatch:
         return next(((topic, each) for topic, each in missing if topic in self._known.ids), None)
 
 
-def _output_gone(topic: str) -> ConfigError:
+def _output_gone(topic: str, found: object) -> ConfigError:
+    if isinstance(found, ConfigError) and code_of(found) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return ConfigError(
+            "this user may not see a topic any more that the stage writes to",
+            where=f"topic {topic}",
+            next_step="grant WRITE on it and start the stage: it goes on with the same events",
+        )
     return ConfigError(
         "a topic that the stage writes to does not exist any more",
         where=f"topic {topic}",

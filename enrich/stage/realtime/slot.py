@@ -17,7 +17,7 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.config import from_wire
 from enrich.kafka import kafka_errors, librdkafka_settings, new_assigned_consumer
-from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.errors import KINDS, code_of, mapped
 from enrich.kafka.columnar import Came, incoming, outgoing
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.stage.plan.limits import Limits
@@ -110,14 +110,23 @@ def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
             _log.warning("a slot ends", extra={"slot": spec.number, "reason": str(error)})
             return
         except (Retryable, ConfigError) as error:
-            if isinstance(error, ConfigError) and doubt.is_over():
-                raise
+            refusal = _refusal_in(error)
+            if refusal is not None and doubt.is_over():
+                raise refusal from error
             wait_s = pause.next_s()
             _log.warning("a slot begins again", extra={"slot": spec.number, "reason": str(error), "in_s": wait_s})
             end = time.monotonic() + wait_s
             while time.monotonic() < end:
                 yield
                 time.sleep(min(0.2, max(0.0, end - time.monotonic())))
+
+
+def _refusal_in(error: Retryable | ConfigError) -> ConfigError | None:
+    """What brokers say of topics and rights, also if a transaction has failed for it."""
+    if isinstance(error, ConfigError):
+        return error
+    is_one = KINDS.get(code_of(error) or 0) is ConfigError
+    return ConfigError(error.what, where=error.where, next_step=error.next_step) if is_one else None
 
 
 class _Session:

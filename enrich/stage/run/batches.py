@@ -31,12 +31,16 @@ from enrich.stage.realtime.progress import MARK
 from enrich.stage.realtime.taking_over import end_slots
 from enrich.stage.run.draining import drain, stop_now
 from enrich.stage.run.start import Start
+from enrich.stage.run.topics import require_allowed
 from enrich.stage.run.writing import PinnedBatches, StreamedBatches, Writing
 from enrich.stage.spark.profiles import sink_options, source_options, subscription
 from enrich.stage.spark.refusals import begun_by_spark
 from enrich.stage.task.failures import from_report
 
 _log = getLogger(__name__)
+
+_NOT_ALLOWED = "AuthorizationException"
+"""In the names of the Kafka client's exceptions."""
 
 
 class BatchFlow:
@@ -139,8 +143,10 @@ class BatchFlow:
         return self._counts.totals()
 
     def _failure(self, error: StreamingQueryException) -> EnrichError:
-        # What Spark says of a topic that was recreated is hard to understand.
+        # What Spark says of a topic that was recreated, or that this user may not use any more, is hard to understand.
         self._watching.require_same_now()
+        if _NOT_ALLOWED in str(error):
+            require_allowed(self._start.pipeline, self._start.name, self._start.connection)
         late = begins_late(str(error), self._first_topics)
         return absurd_time(str(error)) or self._writing.failure or late or from_report(str(error))
 

@@ -23,6 +23,7 @@ from enrich.stage.realtime.progress import Mark
 from enrich.stage.realtime.taking_over import Run, end_slots, take_over
 from enrich.stage.run.preload import slots_of
 from enrich.stage.run.start import Start
+from enrich.stage.run.topics import require_allowed
 
 _log = logging.getLogger(__name__)
 
@@ -125,8 +126,8 @@ class SlotFlow:
                 return False
         except SlotJobFailed as failed:
             self._note_failure(failed.error)
-        except EnrichError:
-            self._require_source()
+        except EnrichError as error:
+            self._require_topics(error)
             raise
         else:
             # All slots were shut out: by another driver, or because their transactions have timed out.
@@ -239,17 +240,19 @@ class SlotFlow:
             wait_s = self._pause.next_s()
             self._anew_at = time.monotonic() + wait_s
             _log.warning("the slots cannot begin now", extra={"reason": str(error), "in_s": wait_s})
-        except (ConfigError, WouldLoseData):
-            self._require_source()
+        except (ConfigError, WouldLoseData) as error:
+            self._require_topics(error)
             raise
         else:
             self._anew_at = None
             self._pause.reset()
 
-    def _require_source(self) -> None:
-        """Says more than what brokers, or slots, say of a topic that is gone."""
+    def _require_topics(self, error: EnrichError) -> None:
+        """Says more than what brokers, or slots, say of a topic that is gone, or that this user may not use now."""
         if self._watch is not None:
             self._watch.require_same_now()
+        if isinstance(error, ConfigError):
+            require_allowed(self._start.pipeline, self._start.name, self._start.connection)
 
     def _end_run(self) -> None:
         """Once no slot can commit any more all that they have done is counted."""

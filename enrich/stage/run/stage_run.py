@@ -24,7 +24,7 @@ from enrich.stage.run.preload import preload
 from enrich.stage.run.slots import SlotFlow
 from enrich.stage.run.start import RunOptions, Start
 from enrich.stage.run.stopping import StopOrder, still_ending
-from enrich.stage.run.topics import checked_topics, warn_of_higher_release
+from enrich.stage.run.topics import checked_topics, warn_of_higher_release, written_topics
 from enrich.stage.spark.profiles import StageSettings
 
 _log = logging.getLogger(__name__)
@@ -136,7 +136,8 @@ class StageRun:
             if server is not None:
                 start.held.callback(server.close)
         matches = None if stage.source.topic_pattern is None else stage.source.reads
-        watch = start.held.enter_context(closing(SourceWatch(flow.source, start.topics, matches, stage.outputs)))
+        written = written_topics(stage)
+        watch = start.held.enter_context(closing(SourceWatch(flow.source, start.topics, matches, written)))
         failure: EnrichError | None = None
         try:
             flow.begin(watch)

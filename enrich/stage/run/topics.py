@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
-from enrich.base.errors import ConfigError, EnrichError
-from enrich.config import Pipeline, Source
+from enrich.base.errors import ConfigError, EnrichError, Retryable
+from enrich.config import Pipeline, Source, Stage
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.releases import warn_if_fallen
@@ -64,6 +65,18 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> Ch
         _require(admin, pipeline.tallies_topic, AclOperation.WRITE, f"stages.{stage}")
     ids = {topic: topic_id for topic, (topic_id, _) in sources.items()}
     return CheckedTopics(ids, {topic: partitions for topic, (_, partitions) in sources.items()}, limits)
+
+
+def require_allowed(pipeline: Pipeline, stage: str, connection: Connection) -> None:
+    """The same once more, of a stage that has failed: it names the topic and the right that was taken meanwhile."""
+    with suppress(Retryable):
+        checked_topics(pipeline, stage, connection)
+
+
+def written_topics(section: Stage) -> list[str]:
+    """All that a stage writes to but the tallies."""
+    writeback = None if section.writeback is None else section.writeback.topic
+    return [*section.outputs, *(topic for topic in (section.dlq, writeback) if topic is not None)]
 
 
 def warn_of_higher_release(pipeline: Pipeline, stage: str, topics: Topics, connection: Connection) -> None:

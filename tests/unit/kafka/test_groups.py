@@ -21,6 +21,12 @@ class Asked:
             raise KafkaException(KafkaError(self.codes.pop(0)))
         return [TopicPartition("users", 0, 7), TopicPartition("users", 1, -1001)]
 
+    def assignment(self):
+        return []
+
+    def poll(self, _):
+        return None
+
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import ConfigError, Fenced, Unreachable, WouldLoseData
+from enrich.base.errors import ConfigError, Fenced, Retryable, Unreachable, WouldLoseData
 from enrich.kafka import kafka_errors
 from enrich.kafka.columnar import HEADERS, Came
 from enrich.stage.measure.metrics import StageMetrics
@@ -369,6 +369,18 @@ def test_what_brokers_refuse_a_slot_for_long_ends_it(monkeypatch):
     with closing(cast(Any, slot.run_slot(cast(Any, SimpleNamespace(number=0))))) as turns, pytest.raises(ConfigError):
         for _ in turns:
             assert Session.tries < 3
+
+
+def test_what_a_transaction_fails_for_is_told_if_it_is_a_missing_right():
+    def failed(code):
+        error = Retryable("Kafka: Broker: Topic authorization failed", where="transactional.id g.slot-0")
+        error.__cause__ = KafkaException(KafkaError(code))
+        return error
+
+    refusal = slot._refusal_in(failed(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert refusal is not None and refusal.where == "transactional.id g.slot-0"
+    assert slot._refusal_in(failed(KafkaError._TIMED_OUT)) is None
+    assert slot._refusal_in(Retryable("the transaction has failed")) is None
 
 
 _COUNTS = '{"n":{},"r":{},"s":[],"t":[0,0],"w":null,"p":0,"l":"AA==","b":null}'
