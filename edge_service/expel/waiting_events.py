@@ -7,7 +7,7 @@ from contextlib import closing
 from confluent_kafka import Consumer, Message
 
 from edge_service.expel.lane.events import Event, Lease
-from edge_service.expel.lane.order import KeyOrder, Waiting
+from edge_service.expel.lane.order import NOT_KNOWN, KeyOrder, Waiting
 from edge_service.expel.plan import ExpelPlan
 from enrich.base.errors import CorruptState, Retryable
 from enrich.delivery.partitions.positions import Committed
@@ -19,7 +19,7 @@ from enrich.kafka.groups import committed
 _OPEN_S = 90.0
 """A transaction of a retrier that was killed stays open for up to 20 s, and nothing behind it can be read so long."""
 _BY_ITSELF = "the route begins again by itself, with retry topics that have as many"
-_Events = Mapping[int, list[tuple[bytes, int, int]]]
+_Events = Mapping[int, list[tuple[bytes, int, int, int]]]
 
 
 def known_in(
@@ -72,21 +72,25 @@ def _waiting(
             for pause, topic in enumerate(retry_in):
                 uncommitted = _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)
                 for event in _events(plan, topic_id, uncommitted):
-                    _note(found, event, min(pause, last))
+                    # Offsets of an old topic say nothing of those in the one of the last pause.
+                    _note(found, event, min(pause, last), event.offset if pause <= last else NOT_KNOWN)
                     # Its copies that came back before this one was written are left over.
                     copies[event.place[1]][event.turn] = reached.get(event.place[1], 0)
         with closing(new_group_consumer(connection, plan.group)) as member:
             uncommitted = _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers)
             for event in _events(plan, topic_id, uncommitted):
-                _note(found, event, min(max(event.tries - 1, 0), last))  # it counts the pauses that are over
                 latest = copies[event.place[1]]
-                latest[event.turn] = max(latest.get(event.turn, 0), event.offset)
+                if event.offset < latest.get(event.turn, 0):
+                    continue  # left over: it waits where it was found
+                latest[event.turn] = event.offset
+                pause = min(max(event.tries - 1, 0), last)  # it counts the pauses that are over
+                _note(found, event, pause, NOT_KNOWN)
     return {number: Waiting(found[number], copies[number]) for number in numbers}
 
 
-def _note(found: _Events, event: Event, pause: int) -> None:
+def _note(found: _Events, event: Event, pause: int, at: int) -> None:
     if event.key is not None:
-        found[event.place[1]].append((event.key, event.turn, pause))
+        found[event.place[1]].append((event.key, event.turn, pause, at))
 
 
 def _events(plan: ExpelPlan, topic_id: str, messages: Iterator[Message]) -> Iterator[Event]:

@@ -435,8 +435,9 @@ class Lane:
             self._bury([event], "it is too large for the retry topic")
 
         def begin(done: Callable[[], None]) -> None:
-            def taken() -> None:
+            def taken(at: int) -> None:
                 self._meter.count(counted)
+                self._order.stands(event, pause, at)
                 done()
 
             self._outbox.retry(event, pause, tries, too_large, taken)

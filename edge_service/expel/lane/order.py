@@ -35,6 +35,9 @@ class Order(Protocol):
     def moves(self, event: Event, pause: int) -> None:
         """It goes to the topic of this pause."""
 
+    def stands(self, event: Event, pause: int, at: int) -> None:
+        """That topic has it, at this offset."""
+
     def settled(self, event: Event) -> None:
         """It is delivered or dead."""
 
@@ -63,6 +66,9 @@ class AnyOrder:
     def moves(self, event: Event, pause: int) -> None:
         pass
 
+    def stands(self, event: Event, pause: int, at: int) -> None:
+        pass
+
     def settled(self, event: Event) -> None:
         pass
 
@@ -76,12 +82,16 @@ class AnyOrder:
         pass
 
 
+NOT_KNOWN = -1
+
+
 @dataclass(frozen=True)
 class Waiting:
     """What waits of a partition, since before it was ours."""
 
-    events: Collection[tuple[bytes, int, int]] = ()
-    """Key, turn and pause of each."""
+    events: Collection[tuple[bytes, int, int, int]] = ()
+    """Key, turn and pause of each, and its offset in the topic of the pause; `NOT_KNOWN` if it does not stand there any
+    more."""
     copies: Mapping[int, int] = field(default_factory=dict)
     """For an event, by its turn, of which there are several copies: the offset in the topic from which it comes back,
     below which a copy is left over. It was read, and moved on again, and that was not committed before a kill."""
@@ -90,40 +100,55 @@ class Waiting:
 class _Elsewhere:
     """The events of a key that wait in retry topics, in the order of the route's topic."""
 
-    __slots__ = ("_offsets", "_pauses")
+    __slots__ = ("_offsets", "_places")
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
-        self._pauses: dict[int, int] = {}
+        self._places: dict[int, tuple[int, int]] = {}
+        """Pause, and offset in its topic."""
 
     def __bool__(self) -> bool:
         return bool(self._offsets)
 
     def __contains__(self, offset: int) -> bool:
-        return offset in self._pauses
+        return offset in self._places
 
     @property
     def first(self) -> int:
         return self._offsets[0]
 
-    def put(self, offset: int, pause: int) -> None:
-        if offset not in self._pauses:
+    def put(self, offset: int, pause: int, at: int = NOT_KNOWN) -> None:
+        if offset not in self._places:
             insort(self._offsets, offset)
-        self._pauses[offset] = pause
+        self._places[offset] = pause, at
+
+    def stands(self, offset: int, pause: int, at: int) -> None:
+        if self._places.get(offset, (NOT_KNOWN, 0))[0] == pause:
+            self._places[offset] = pause, at
 
     def remove(self, offset: int) -> None:
-        if self._pauses.pop(offset, None) is not None:
+        if self._places.pop(offset, None) is not None:
             self._offsets.pop(bisect_left(self._offsets, offset))
+
+    def come_back(self, offset: int) -> None:
+        """Forgets those before it that stood before it in the topic of its pause, too: the retrier forwards in order,
+        so they would have come back first. They are its dead letters, or the brokers have removed them."""
+        pause, at = self._places.get(offset, (0, NOT_KNOWN))
+        for other in self._offsets[: bisect_left(self._offsets, offset)]:
+            where, there = self._places[other]
+            if where == pause and NOT_KNOWN < there < at:
+                self.remove(other)
 
     def pause_before(self, offset: int) -> int:
         place = bisect_left(self._offsets, offset)
-        return self._pauses[self._offsets[max(0, place - 1)]]
+        return self._places[self._offsets[max(0, place - 1)]][0]
 
 
 class KeyOrder:
     """See `Order`. The events of a key in one partition of the route's topic go one batch after the other. Once one
     waits in a retry topic, all later ones go there too, and each is sent only when all before it are settled: the order
-    does not rest on that of the retry topics."""
+    does not rest on that of the retry topics. What does not come back from there, though one behind it does, keeps
+    nobody waiting."""
 
     def __init__(self) -> None:
         self._elsewhere: dict[int, dict[bytes, _Elsewhere]] = {}
@@ -136,8 +161,8 @@ class KeyOrder:
     def knows(self, partition: int, waiting: Waiting) -> None:
         """To be called before anything of the partition is judged."""
         keys: dict[bytes, _Elsewhere] = {}
-        for key, turn, pause in waiting.events:
-            keys.setdefault(key, _Elsewhere()).put(turn, pause)
+        for key, turn, pause, at in waiting.events:
+            keys.setdefault(key, _Elsewhere()).put(turn, pause, at)
         self._copies[partition] = waiting.copies
         self._elsewhere[partition] = keys  # whole, and at once: the route's thread calls this, beside the loop
 
@@ -160,6 +185,8 @@ class KeyOrder:
         if elsewhere:
             if event.is_first_read and turn in elsewhere:
                 return Verdict.known
+            if not event.is_first_read:
+                elsewhere.come_back(turn)
             if elsewhere.first < turn:
                 return Verdict.diverted
         self._behind[name] = deque()
@@ -184,6 +211,13 @@ class KeyOrder:
         if event.ordered_by is not None:
             partition, turn = event.place[1], event.turn
             self._elsewhere.setdefault(partition, {}).setdefault(event.ordered_by, _Elsewhere()).put(turn, pause)
+
+    def stands(self, event: Event, pause: int, at: int) -> None:
+        # A partition that was lost meanwhile may have come back, with what waits since.
+        if event.ordered_by is not None and not event.lease.is_over:
+            elsewhere = self._elsewhere.get(event.place[1], {}).get(event.ordered_by)
+            if elsewhere is not None:
+                elsewhere.stands(event.turn, pause, at)
 
     def settled(self, event: Event) -> None:
         if event.ordered_by is None:

@@ -33,6 +33,8 @@ _FOR_EVER = 0
 given up could stand in the topic already, and would be written again."""
 Headers = list[tuple[str, str | bytes | None]]
 Done = Callable[[], None]
+Taken = Callable[[int], None]
+"""Is called with the offset of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ class Outbox:
         """A topic is missing, or the producer is of no use any more: both are made again when the route begins
         again."""
 
-    def retry(self, event: Event, pause: int, tries: int, too_large: Done, done: Done) -> None:
+    def retry(self, event: Event, pause: int, tries: int, too_large: Done, taken: Taken) -> None:
         """Writes it to the topic of this pause, with its place and with how many pauses it has used up. `too_large` is
-        called instead of `done` if the topic does not take it."""
+        called instead of `taken` if the topic does not take it."""
         event.became = Became.waits
         topic, partitions = self._retry_topics[pause]
         headers: Headers = [*_own_headers(event)]
@@ -90,7 +92,7 @@ class Outbox:
             headers.append((ORIGIN, b"%b/%d" % (event.origin_place, event.origin)))
         headers += retry_headers(event.place, event.since_ms, tries, self._topic_id_of(event))
         record = _Record(topic, event.key, event.value, headers, event.place[1] % partitions)
-        self._write(record, done, too_large)
+        self._write(record, taken, too_large)
 
     def bury(self, event: Event, reason: str, done: Done) -> None:
         """Writes it to the DLQ, cut if it is too large."""
@@ -106,7 +108,7 @@ class Outbox:
             return
         record = _Record(self._dlq, letter.key, letter.value, [*letter.headers], -1)
         # The DLQ takes less than it says: what a letter can be cut to, it is.
-        self._write(record, done, partial(self.bury_small, event, reason, done))
+        self._write(record, lambda _: done(), partial(self.bury_small, event, reason, done))
 
     def bury_small(self, event: Event, reason: str, done: Done) -> None:
         """Keeps it in the file of this host: the DLQ takes it in no form."""
@@ -133,23 +135,23 @@ class Outbox:
     def _sender_of(self, event: Event) -> str:
         return sender_of(self._sender, self._topic_id_of(event))
 
-    def _write(self, record: _Record, done: Done, too_large: Done) -> None:
+    def _write(self, record: _Record, taken: Taken, too_large: Done) -> None:
         if self._is_closed:
             return
 
         number = next(self._numbers)
 
-        def reported(error: KafkaError | None, _: Message) -> None:
+        def reported(error: KafkaError | None, message: Message) -> None:
             del self._since_s[number]
             if error is None:
                 if not self._is_late():
                     self.trouble = None
                 self._backoff.reset()
-                done()
+                taken(message.offset() or 0)
             elif error.code() in _TOO_LARGE:
                 too_large()
             else:
-                self._refused(error, record, done, too_large)
+                self._refused(error, record, taken, too_large)
 
         try:
             producer = self._begun()
@@ -163,22 +165,22 @@ class Outbox:
             )
             self._since_s[number] = self._loop.time()
         except BufferError:
-            self._loop.call_later(_POLL_S * 4, self._write, record, done, too_large)
+            self._loop.call_later(_POLL_S * 4, self._write, record, taken, too_large)
         except KafkaException as exception:
             error = exception.args[0]
             if error.code() in _TOO_LARGE:
                 too_large()
             else:
-                self._refused(error, record, done, too_large)
+                self._refused(error, record, taken, too_large)
         if self._poller is None:
             self._poll()
 
-    def _refused(self, error: KafkaError, record: _Record, done: Done, too_large: Done) -> None:
+    def _refused(self, error: KafkaError, record: _Record, taken: Taken, too_large: Done) -> None:
         where = f"topic {record.topic}"
         if error.code() in MISSING_TOPIC:
             self.failure = Retryable(f"Kafka: {error.str()}", where=where, next_step="the route makes it by itself")
         self._look_at(error)
-        self._again(mapped(error, where), partial(self._write, record, done, too_large))
+        self._again(mapped(error, where), partial(self._write, record, taken, too_large))
 
     def _look_at(self, error: KafkaError) -> None:
         if is_over(error):

@@ -205,6 +205,21 @@ def test_an_event_that_is_forwarded_while_its_partition_is_taken_over_is_deliver
         assert is_committed and endpoint.delivered == Counter([0])
 
 
+def test_what_the_brokers_remove_from_a_retry_topic_keeps_no_later_event_of_its_key_waiting(cluster: Cluster) -> None:
+    world = world_of(cluster, "1s", order="key", local={"tries": 1})
+    with Endpoint(lambda _: 503) as endpoint:
+        world.url = endpoint.url()
+        with expelling(world):
+            world.produce([0], key=lambda _: b"key")
+            wait_until(lambda: world.waiting() == Counter([0]), what="the event")
+            delete_records(cluster.connection, world.retry_in(), {0: 1})
+            endpoint.decide = lambda _: 200
+            world.produce([2], key=lambda _: b"key")
+            with running(world):
+                endpoint.wait_for([2], deadline_s=60)
+        assert endpoint.delivered == Counter([2])
+
+
 def test_what_the_brokers_remove_from_a_retry_topic_while_its_route_begins_stops_no_route(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

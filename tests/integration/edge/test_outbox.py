@@ -52,7 +52,7 @@ def test_an_event_whose_acknowledgement_is_late_stands_once_in_its_retry_topic(
         outbox = Outbox(cluster.connection, [(topic, 1)], "outbox.dlq", letters, "sender", "id")
 
         def write(number: int) -> None:
-            outbox.retry(event(number), 0, 1, lambda: None, lambda: written.append(number))
+            outbox.retry(event(number), 0, 1, lambda: None, lambda _: written.append(number))
 
         write(0)
         await until(1, 60)
@@ -83,7 +83,7 @@ def test_an_event_whose_origin_is_none_waits_under_the_place_by_which_it_came(cl
         letters = Letters("acme", 1_000_000, Spill(tmp_path / "letters", lambda: None))
         outbox = Outbox(cluster.connection, [(topic, 1)], "outbox.dlq", letters, "sender", "id")
         for number, origin in enumerate((b"raw/0/1", b"somewhere", b"")):
-            outbox.retry(event(number, origin), 0, 1, lambda: None, lambda: done.append(0))
+            outbox.retry(event(number, origin), 0, 1, lambda: None, done.append)
         end = time.monotonic() + 60
         while len(done) < 3:
             assert time.monotonic() < end

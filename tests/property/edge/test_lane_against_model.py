@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.support.edge.lanes import LaneModel, lane_plan, run_jumping
-from tests.support.seed import SEED, rounds
+from tests.support.seed import SEED, rounds, variants
 
 KEYS, EVENTS = 6, 120
 
@@ -41,10 +41,10 @@ class Endpoint:
         return None if self._loses_answers and self._chance.random() < 0.05 else 200
 
 
-async def deliver(chance: random.Random, *, keeps_order: bool, kills: bool) -> LaneModel:
+async def deliver(chance: random.Random, *, keeps_order: bool, kills: bool, loses: float = 0.0) -> LaneModel:
     """Events come, and instances follow each other, until all is settled."""
     plan = lane_plan(events=chance.choice([1, 3, 8]), parallel=chance.choice([1, 4, 16]), tries=chance.choice([1, 2]))
-    model = LaneModel(chance, Endpoint(chance, loses_answers=kills), plan, keeps_order)
+    model = LaneModel(chance, Endpoint(chance, loses_answers=kills), plan, keeps_order, loses=loses)
     loop = asyncio.get_running_loop()
     await model.start()
     produced = 0
@@ -64,9 +64,9 @@ async def deliver(chance: random.Random, *, keeps_order: bool, kills: bool) -> L
     return model
 
 
-def run(number: int, *, keeps_order: bool, kills: bool) -> LaneModel:
+def run(number: int, *, keeps_order: bool, kills: bool, loses: float = 0.0) -> LaneModel:
     chance = random.Random(f"{SEED}/{number}")
-    return run_jumping(deliver(chance, keeps_order=keeps_order, kills=kills), f"{SEED}/{number}")
+    return run_jumping(deliver(chance, keeps_order=keeps_order, kills=kills, loses=loses), f"{SEED}/{number}")
 
 
 def all_rounds(check: Callable[[int], None]) -> None:
@@ -100,6 +100,18 @@ def test_instances_that_are_killed_lose_nothing(keeps_order: bool) -> None:
 def test_the_events_of_a_key_are_first_taken_or_dead_in_their_order(kills: bool) -> None:
     def check(number: int) -> None:
         model = run(number, keeps_order=True, kills=kills)
+        for key in range(KEYS):
+            first = list(dict.fromkeys(one for one in model.over if key_of(one) == key))
+            assert first == sorted(first)
+
+    all_rounds(check)
+
+
+@pytest.mark.parametrize("kills", variants(False, True))
+def test_events_that_are_lost_while_they_wait_keep_no_others_of_their_key_waiting(kills: bool) -> None:
+    def check(number: int) -> None:
+        model = run(number, keeps_order=True, kills=kills, loses=0.2)
+        assert set(model.came) | set(model.dead) | model.lost == set(range(EVENTS))
         for key in range(KEYS):
             first = list(dict.fromkeys(one for one in model.over if key_of(one) == key))
             assert first == sorted(first)

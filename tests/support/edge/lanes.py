@@ -14,7 +14,7 @@ from confluent_kafka import Message
 
 from edge_service.expel.lane.events import Event, Lease
 from edge_service.expel.lane.lane import COUNTED, Lane
-from edge_service.expel.lane.order import AnyOrder, KeyOrder, Order, Waiting
+from edge_service.expel.lane.order import NOT_KNOWN, AnyOrder, KeyOrder, Order, Waiting
 from edge_service.expel.lane.outbox import Outbox
 from edge_service.expel.plan import LanePlan
 from enrich.config.sections.edges.expel import HttpFormat
@@ -115,6 +115,12 @@ class LaneModel:
     """The ids that the endpoint has taken or that are dead, in this order."""
     waiting: dict[tuple[int, int], deque[tuple[float, Message]]] = field(default_factory=lambda: defaultdict(deque))
     """By pause and partition, with when each is forwarded."""
+    written: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """By pause and partition: how many have ever waited there."""
+    loses: float = 0.0
+    """The share of those that wait which the brokers remove before they are forwarded."""
+    lost: set[int] = field(default_factory=set)
+    """Their ids."""
     latencies: Sequence[float] = (0.0, 0.01, 0.1)
     """Of half a request."""
     too_large: Collection[int] = ()
@@ -175,6 +181,9 @@ class LaneModel:
         for (_, number), line in self.waiting.items():
             while line and line[0][0] <= now:
                 message = line.popleft()[1]
+                if self.loses and self.chance.random() < self.loses:
+                    self.lost.add(int(message.value() or b""))
+                    continue
                 self._append((RETRY_OUT, number), _bytes(message.key()), _bytes(message.value()), headers_of(message))
 
     def known(self, number: int) -> Waiting:
@@ -183,13 +192,13 @@ class LaneModel:
         found, copies = [], dict[int, int]()
         for (pause, one), line in self.waiting.items():
             if one == number:
-                found += [(_event(message), pause) for _, message in line]
-        copies |= {event.place[2]: len(self.logs[place]) for event, _ in found}
+                found += [(_event(message), pause, message.offset() or 0) for _, message in line]
+        copies |= {event.place[2]: len(self.logs[place]) for event, *_ in found}
         for event in map(_event, self.logs[place]):
-            if not self.committed[place].has(event.offset):
-                found.append((event, min(max(event.tries - 1, 0), len(self.plan.pauses) - 1)))
-                copies[event.place[2]] = max(copies.get(event.place[2], 0), event.offset)
-        events = [(event.key, event.place[2], pause) for event, pause in found if event.key is not None]
+            if not self.committed[place].has(event.offset) and event.offset >= copies.get(event.place[2], 0):
+                found.append((event, min(max(event.tries - 1, 0), len(self.plan.pauses) - 1), NOT_KNOWN))
+                copies[event.place[2]] = event.offset
+        events = [(event.key, event.place[2], pause, at) for event, pause, at in found if event.key is not None]
         return Waiting(events, copies)
 
     @property
@@ -298,7 +307,7 @@ class _Running:
     # In the place of the outbox.
 
     def retry(
-        self, event: Event, pause: int, tries: int, too_large: Callable[[], None], done: Callable[[], None]
+        self, event: Event, pause: int, tries: int, too_large: Callable[[], None], taken: Callable[[int], None]
     ) -> None:
         def write() -> None:
             if self.is_dead:
@@ -307,12 +316,19 @@ class _Running:
                 too_large()
                 return
             headers = retry_headers(event.place, event.since_ms, tries)
+            at = self.model.written[place]
+            self.model.written[place] += 1
             message = Message(
-                topic="retry_in", partition=event.place[1], key=event.key, value=event.value, headers=[*headers]
+                topic="retry_in",
+                partition=event.place[1],
+                offset=at,
+                key=event.key,
+                value=event.value,
+                headers=[*headers],
             )
             due = self._loop.time() + self.model.plan.pauses[pause].total_seconds()
-            self.model.waiting[pause, event.place[1]].append((due, message))
-            self._after(done)
+            self.model.waiting[place].append((due, message))
+            self._after(lambda: taken(at))
 
         # A producer writes to a partition in order.
         place = pause, event.place[1]
