@@ -53,6 +53,8 @@ class Checkpoint:
     """Of the topics: one that is made again has another."""
     made_ms: Mapping[str, int] = field(default_factory=dict)
     """When that was seen, of those that were made again. What was said of them before is said of others."""
+    bases: Mapping[Node, Mapping[Place, int]] = field(default_factory=dict)
+    """Of each node up to where it had read. The times of records do not say it: they are of the writers' clocks."""
 
 
 class Observation:
@@ -121,6 +123,8 @@ class Observation:
             for node in self._by_entry if entry is None else [entry]:
                 self.lots.restore(node, floors, origins)
         self._ids, self._made_ms = {**checkpoint.ids}, {**checkpoint.made_ms}
+        for node, bases in checkpoint.bases.items():
+            self.reached.begin(node, bases)
         if checkpoint.minute + 1 < oldest:
             self.begin(oldest)
         else:
@@ -249,7 +253,8 @@ class Observation:
         followed = joined(standing.remaining for standing in self._standing.values())
         self.books.forget_below(self._floors_of, followed)
         oldest = min([minute, *(each - 1 for each in is_open)])
-        return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids}, {**self._made_ms})
+        bases = {node: {**known} for node in self.nodes if (known := self.reached.bases(node))}
+        return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids}, {**self._made_ms}, bases)
 
     def _read_of_entries(self) -> dict[Place, int]:
         """Of the topics that ingest writes: up to where all nodes behind it have read. What lies beyond they may still

@@ -305,17 +305,30 @@ def _parsed(newest: Mapping[bytes, bytes | None], start: bytes, kind: type[_Kind
 def _written(checkpoint: Checkpoint) -> bytes:
     entries = []
     for entry, (floors, origins) in checkpoint.placed.items():
-        own = [f"{topic}/{partition}/{floor}" for (topic, partition), floor in sorted(floors.items())]
         placed = named(origins, _MOST_PLACED)[0]
-        node = None if entry is None else [entry.pipeline, entry.kind.name, entry.name]
-        entries.append({"entry": node, "floors": own, "placed": placed})
+        node = None if entry is None else _node_out(entry)
+        entries.append({"entry": node, "floors": _places_out(floors), "placed": placed})
     content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "entries": entries}
     of_topics = {"ids": dict(checkpoint.ids), "made_ms": dict(checkpoint.made_ms)}
-    return json.dumps(content | of_topics).encode()
+    bases = [{"node": _node_out(node), "read": _places_out(read)} for node, read in checkpoint.bases.items()]
+    return json.dumps(content | of_topics | {"bases": bases}).encode()
+
+
+def _node_out(node: Node) -> Sequence[str]:
+    return [node.pipeline, node.kind.name, node.name]
 
 
 def _node(pipeline: str, kind: str, name: str) -> Node:
     return Node(pipeline, NodeKind[kind], name)
+
+
+def _places_out(offsets: Mapping[Place, int]) -> Sequence[str]:
+    return [f"{topic}/{partition}/{offset}" for (topic, partition), offset in sorted(offsets.items())]
+
+
+def _places_in(found: Iterable[object]) -> Mapping[Place, int]:
+    ranges = [range_of(str(each)) for each in found]
+    return {(topic, partition): offset for topic, partition, offset, _ in ranges}
 
 
 def _checkpoint(content: bytes | None) -> Checkpoint | None:
@@ -326,13 +339,12 @@ def _checkpoint(content: bytes | None) -> Checkpoint | None:
         placed: dict[Node | None, tuple[Mapping[Place, int], Origins]] = {}
         # One of an earlier release has them of all entries together.
         for each in found.get("entries", [{**found, "entry": None}]):
-            ranges = [range_of(str(floor)) for floor in each["floors"]]
-            floors = {(topic, partition): floor for topic, partition, floor, _ in ranges}
             entry = None if each["entry"] is None else _node(*each["entry"])
-            placed[entry] = floors, origins_of([str(one) for one in each["placed"]])
+            placed[entry] = _places_in(each["floors"]), origins_of([str(one) for one in each["placed"]])
         ids = {str(topic): str(topic_id) for topic, topic_id in found.get("ids", {}).items()}
         made_ms = {str(topic): int(at_ms) for topic, at_ms in found.get("made_ms", {}).items()}
-        return Checkpoint(int(found["from_ms"]), int(found["minute"]), placed, ids, made_ms)
+        bases = {_node(*each["node"]): _places_in(each["read"]) for each in found.get("bases", [])}
+        return Checkpoint(int(found["from_ms"]), int(found["minute"]), placed, ids, made_ms, bases)
     except (ValueError, KeyError, TypeError, EnrichError) as error:
         _log.warning("where to go on cannot be read: %s", error)
         return None

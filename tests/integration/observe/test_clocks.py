@@ -8,13 +8,14 @@ import pytest
 
 from enrich.config import load
 from enrich.tally import Tally
+from enrich.tally.origins import Read
 from enrich.verdict import MinuteVerdict
 from enrich.verdict.summary import Summary
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock, own_ms
 from observe_service.observer import Observer
 from observe_service.watching.verdict_log import Written
-from tests.support.observe.observing import World
+from tests.support.observe.observing import World, observing
 from tests.support.waiting import wait_until
 
 
@@ -55,3 +56,27 @@ def test_it_judges_by_the_time_of_the_brokers(new_world: Callable[..., World], a
     finally:
         observer.stop()
         thread.join()
+
+
+def test_events_that_the_stage_has_not_read_yet_are_not_lost_although_the_clock_of_ingest_is_behind(
+    new_world: Callable[..., World],
+) -> None:
+    """By the times of its records they were there before all that is judged."""
+    world, minute = new_world(loss={"settle": "10s"}), int(time.time()) // 60 - 2
+    world.goes_on_at(minute, read={"first": [f"{world.raw}/0/0"]})
+    world.comes_in(10, minute * 60_000 - 900_000)
+    world.say("plays", Tally("", minute, world.of(range(10)), world.of(range(10))), at_ms=minute * 60_000 + 30_000)
+    world.alive()
+    with observing(world.file) as observer:
+        observer.until_ready()
+        world.say("first")
+        ready_ms = time.time() * 1000
+        known = lambda: observer.json("/status")["observer"]["known_until_ms"]  # noqa: E731
+        wait_until(lambda: known() > ready_ms + 2_000, what="looks at the ends of topics")
+        verdict = world.verdict(minute)
+        assert verdict is not None
+        assert (verdict.state, verdict.reason) == ("open", "stage first is behind: 10 events are open")
+        gone = [Tally("", minute, world.of(range(10)), world.of([]), dropped=world.of(range(10)))]
+        world.say("first", *gone, reads=[Read(world.raw, 0, 0, 10)])
+        found = world.settled(minute)
+        assert (found.came, found.total("dropped"), found.total("lost")) == (10, 10, 0)

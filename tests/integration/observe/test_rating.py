@@ -110,7 +110,8 @@ def test_a_run_that_is_interrupted_ends(stack: Addresses, tmp_path: Path, number
     file.write_text(json.dumps({**document, "ingest": {"plays": entry}}))
     events.write_text("{}\n")
     with enrich_process("rate", "run", "-c", file, "--events", events, "--step", "1h") as process:
-        assert process.stderr is not None
-        wait_until(lambda: "warming up" in process.stderr.readline(), what="the first events")
+        said = process.stderr
+        assert said is not None
+        wait_until(lambda: "warming up" in said.readline(), what="the first events")
         process.send_signal(number)
         assert process.wait(60) in (1, 128 + number)

@@ -60,7 +60,8 @@ def test_a_checkpoint_is_written_although_there_is_always_a_verdict_under_way(st
 
         entry = Node("p", NodeKind.stage, "prepare")
         origins = Origins.of_ranges([("in", 0, 17, 20)])
-        checkpoint = Checkpoint(1, 100, {entry: ({("in", 0): 7}, origins)}, {"in": "an id"}, {"in": 5})
+        bases = {entry: {("in", 0): 17, ("in", 1): 4}}
+        checkpoint = Checkpoint(1, 100, {entry: ({("in", 0): 7}, origins)}, {"in": "an id"}, {"in": 5}, bases)
         write(checkpoint)
         before = written
         wait_until(is_there, what="the checkpoint")

@@ -89,14 +89,25 @@ class World:
             tallies += [Tally(route, minute, Origins(), self.of(given))] if route else []
             self.say(node, *tallies, at_ms=at_ms + 1_000)
 
+    def comes_in(self, count: int, at_ms: int) -> None:
+        """So many records in the topic of ingest, with the time of its clock."""
+        for _ in range(count):
+            self._producer.produce(self.raw, b"{}", timestamp=at_ms)
+        assert self._producer.flush(GUARD_S) == 0
+
     def alive(self) -> None:
         for node in ("plays", "acme"):
             self.say(node)
 
-    def goes_on_at(self, minute: int) -> None:
-        """As if an observer had judged all minutes before this one."""
+    def goes_on_at(self, minute: int, *, read: Mapping[str, Sequence[str]] | None = None) -> None:
+        """As if an observer had judged all minutes before this one. `read`: how far nodes had read by then, as topic,
+        partition and offset."""
         self.topics.ensure(f"{self.name}.minutes", config={"cleanup.policy": "compact"})
         content = {"from_ms": minute * 60_000 - 1_000, "minute": minute - 1, "floors": [], "placed": []}
+        content["bases"] = [
+            {"node": [self.name, self.nodes[node].kind.name, node], "read": [*places]}
+            for node, places in (read or {}).items()
+        ]
         self._producer.produce(f"{self.name}.minutes", json.dumps(content).encode(), CHECKPOINT)
         assert self._producer.flush(GUARD_S) == 0
 
