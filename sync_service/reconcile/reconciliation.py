@@ -17,7 +17,7 @@ from sync_service.reconcile.differences import LEFT_ALONE, Differences
 from sync_service.reconcile.repairing import Repair
 from sync_service.reconcile.settling import Settling
 from sync_service.reconcile.topic import TopicReading
-from sync_service.writeback.generation import OFFSETS, Generation, note_name
+from sync_service.writeback.generation import OFFSETS, Generation, may_fall, note_name, said_of
 from sync_service.writeback.plan import WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.route import Clients
@@ -78,9 +78,9 @@ class Reconciliation:
             known = None if note is None else Generation.from_text(note)
             # Read the id first: if the topic is recreated in between, the ends must not be taken for the known topic's.
             topic_id, ends = self._topics.topic_id(self._topic), self._ends()
-            raised = _why_raised(known, topic_id, ends) or ("as was asked for" if raise_generation else None)
+            raised = self._why_raised(known, topic_id, ends) or ("as was asked for" if raise_generation else None)
             if known is None or raised is None:
-                now = known or Generation(1, topic_id, dict.fromkeys(ends, 0))
+                now = known or Generation(1, topic_id, dict.fromkeys(ends, 0), versions=self._plan.versions)
                 report, settles = self._compare(store, now, ends, repair=repair, yes=yes)
             else:
                 report = self._raise(store, note, known, topic_id, ends, raised, repair=repair, yes=yes)
@@ -129,10 +129,15 @@ class Reconciliation:
         reading = self._reading(store, Generation(number + 2, topic_id, ends, known.born))
         comparison = Comparison(reading, store, self._ends, self._settling.wait)
         differences, refused = comparison.of_content(ends), 0
-        if self._plan.section.version is None and raised == "as was asked for":
+        falls = may_fall(known, self._plan.versions)
+        if self._plan.section.version is None and (falls or raised == "as was asked for"):
             number = max(number, comparison.largest_version // OFFSETS)
         compared_ms = SystemClock().now_ms()
-        now = Generation(number + 2, topic_id, ends, known.born, paused=known.paused, compared_ms=compared_ms)
+        now = replace(
+            Generation(number + 2, topic_id, ends, known.born, versions=self._plan.versions),
+            paused=known.paused,
+            compared_ms=compared_ms,
+        )
         if repair:
             self._guard(differences, comparison.rows, raised, yes=yes)
             if now.number != known.number + 2:
@@ -200,6 +205,19 @@ class Reconciliation:
         known = self.noted()
         return None if known is None else known.doubt
 
+    def _why_raised(self, known: Generation | None, topic_id: str, ends: Mapping[int, int]) -> str | None:
+        if known is None:
+            return None
+        if topic_id != known.topic_id:
+            return "was recreated"
+        if known.cut is not None:
+            return f"lost records that had been read ({known.cut})"
+        if ends.keys() != known.starts.keys():
+            return f"has {len(ends)} partitions and had {len(known.starts)}"
+        if may_fall(known, self._plan.versions):
+            return f"has rows whose versions are {said_of(self._plan.versions)} now"
+        return None
+
     def _reading(self, store: VersionedStore, generation: Generation) -> TopicReading:
         decoder, column = self._clients.decoder(self._plan), self._plan.section.version
         reader = RecordReader(decoder, column, generation, keeps_releases=self._plan.keeps_releases)
@@ -233,15 +251,3 @@ class Reconciliation:
             where=f"route {self._plan.name}",
             next_step="nothing was changed: list them without --repair, and add --yes if they may be deleted",
         )
-
-
-def _why_raised(known: Generation | None, topic_id: str, ends: Mapping[int, int]) -> str | None:
-    if known is None:
-        return None
-    if topic_id != known.topic_id:
-        return "was recreated"
-    if known.cut is not None:
-        return f"lost records that had been read ({known.cut})"
-    if ends.keys() != known.starts.keys():
-        return f"has {len(ends)} partitions and had {len(known.starts)}"
-    return None

@@ -18,7 +18,7 @@ from enrich.service.routes import Paused
 from stores.clock import SystemClock
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES
-from stores.versions import OFFSETS_OF_A_GENERATION
+from stores.versions import LARGEST_GENERATION, OFFSETS_OF_A_GENERATION
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""
@@ -27,6 +27,8 @@ OFFSETS = OFFSETS_OF_A_GENERATION
 # How long the route of a retry topic waits for the note to be created, and how often it checks.
 _BEGINS_S, _LOOK_S = 5.0, 0.1
 _TRIES = 10
+_BELOW_TIMES = 1_000
+"""Up to this generation offsets give versions below those of times: the microseconds of any since 2005."""
 
 
 class AnotherGeneration(Fenced):
@@ -52,6 +54,8 @@ class Generation:
     """When a person paused the route."""
     compared_ms: int | None = field(default=None, compare=False)
     """When topic and store were last compared, or the route began. None: an older release made the note."""
+    versions: str | None = field(default=None, compare=False)
+    """What gives rows their versions; see `WritebackPlan`. None: an older release made the note."""
 
     def version(self, partition: int, offset: int) -> int:
         past = offset < self.starts.get(partition, 0)
@@ -61,6 +65,7 @@ class Generation:
         starts = {str(partition): offset for partition, offset in sorted(self.starts.items())}
         content = {"generation": self.number, "topic_id": self.topic_id, "starts": starts, "born": self.born}
         remarks = {"doubt": self.doubt, "cut": self.cut, "paused": self.paused, "compared_ms": self.compared_ms}
+        remarks |= {"versions": self.versions}
         return json.dumps(content | {name: remark for name, remark in remarks.items() if remark is not None})
 
     @classmethod
@@ -72,7 +77,8 @@ class Generation:
             more = (str(content.get("born", "")), content.get("doubt"), content.get("cut"), content.get("paused"))
             compared = content.get("compared_ms")
             compared_ms = None if compared is None else int(compared)
-            return cls(int(content["generation"]), str(content["topic_id"]), starts, *more, compared_ms)
+            names = int(content["generation"]), str(content["topic_id"])
+            return cls(*names, starts, *more, compared_ms, content.get("versions"))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
                 f"the note of the route's generation is damaged: {type(error).__name__}",
@@ -85,6 +91,17 @@ def note_name(pipeline: str, route: str) -> str:
     return f"{NOTES}{pipeline}.{route}"
 
 
+def may_fall(known: Generation, now: str | None) -> bool:
+    """Whether newer rows may have lower versions than older ones, since something else gives them now."""
+    if known.versions is None or now is None or known.versions == now:
+        return False
+    return known.versions != "" or not now.endswith(" timestamp") or known.number >= _BELOW_TIMES
+
+
+def said_of(versions: str | None) -> str:
+    return f"those of the column {versions}" if versions else "their offsets"
+
+
 def random_id() -> str:
     return uuid4().hex[:12]
 
@@ -93,15 +110,25 @@ class Gate:
     """Lets a route continue only while its topic and its note are the ones that it started with."""
 
     def __init__(
-        self, store: VersionedStore, topics: Topics, topic: str, pipeline: str, route: str, *, rows_expire: bool = False
+        self,
+        store: VersionedStore,
+        topics: Topics,
+        topic: str,
+        pipeline: str,
+        route: str,
+        *,
+        rows_expire: bool = False,
+        versions: str | None = None,
     ) -> None:
-        """With `rows_expire` a store without rows does not count as emptied."""
+        """With `rows_expire` a store without rows does not count as emptied. `versions`: what gives rows their
+        versions; None: no row is written."""
         self._store = store
         self._topics = topics
         self._topic = topic
         self._note = note_name(pipeline, route)
         self._route = route
         self._rows_expire = rows_expire
+        self._versions = versions
         self.doubt: str | None = None
         """The note's `doubt` when it was last read."""
 
@@ -116,8 +143,10 @@ class Gate:
             topic_id, partitions = self.topic_now()
             # If only the note is gone, rows of an earlier generation may still be there: ours must be newer.
             number = max((one.generation + 2 for one in committed()), default=1)
+            number = max(number, self._above_rows())
             now_ms = SystemClock().now_ms()
-            first = Generation(number, topic_id, dict.fromkeys(partitions, 0), random_id(), compared_ms=now_ms)
+            starts = dict.fromkeys(partitions, 0)
+            first = Generation(number, topic_id, starts, random_id(), compared_ms=now_ms, versions=self._versions)
             if self._store.save_note(self._note, first.to_text(), None):
                 return first
             known = self._store.load_note(self._note)  # another instance was faster
@@ -130,6 +159,14 @@ class Gate:
             raise Retryable("another instance starts at the same time", where=self._note)
         self.doubt = renewed.doubt
         return renewed
+
+    def _above_rows(self) -> int:
+        """The generation whose offsets give versions above those of all rows that are there: a route may have written
+        them that has another name now, and went on from a higher generation than the first."""
+        if self._versions:
+            return 1
+        versions = (version for rows in self._store.scan() for version in rows.versions if version is not None)
+        return min(max(versions, default=0) // OFFSETS + 1, LARGEST_GENERATION)
 
     def follow(self, stopping: threading.Event) -> Generation:
         """The generation that the main route has entered, for the routes of retry topics. Raises as `enter` does."""
@@ -152,7 +189,8 @@ class Gate:
         now_ms = SystemClock().now_ms()
         has_written = any((one.generation, one.born) == (generation.number, generation.born) for one in committed)
         emptied = has_written and not self._rows_expire and self._store.is_empty()
-        renewed = replace(generation, compared_ms=generation.compared_ms or now_ms)
+        versions = self._versions if self._versions is not None else generation.versions
+        renewed = replace(generation, compared_ms=generation.compared_ms or now_ms, versions=versions)
         if emptied or not generation.born:
             renewed = replace(renewed, born=random_id())
         if emptied and any(generation.starts.values()):
@@ -213,6 +251,13 @@ class Gate:
             )
         if generation.cut is not None:
             raise self._unknown(f"lost records that this route had read: {generation.cut}")
+        if may_fall(generation, self._versions):
+            raise WouldLoseData(
+                f"the versions of its rows are {said_of(self._versions)} now, and were {said_of(generation.versions)}: "
+                "newer rows may have lower ones than those in the store",
+                where=f"route {self._route}",
+                next_step=self._repair,
+            )
         topic_id, partitions = self.topic_now()
         if topic_id != generation.topic_id:
             raise self._unknown(
@@ -237,6 +282,12 @@ class Gate:
         return WouldLoseData(
             f"the topic {what}: its offsets cannot be compared with the versions in the store",
             where=f"topic {self._topic}, route {self._route}",
-            next_step=f"run `enrich sync reconcile {self._route} --repair -c FILE`, which compares all rows, repairs "
-            "what differs and raises the generation; the route then continues",
+            next_step=self._repair,
+        )
+
+    @property
+    def _repair(self) -> str:
+        return (
+            f"run `enrich sync reconcile {self._route} --repair -c FILE`, which compares all rows, repairs what "
+            "differs and raises the generation; the route then continues"
         )

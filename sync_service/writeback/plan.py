@@ -77,6 +77,16 @@ class WritebackPlan:
         return _milliseconds(self.section.rewind + sum(self.section.retries, timedelta()) + self.section.dlq_retention)
 
     @property
+    def versions(self) -> str:
+        """What gives rows their versions where no header does: a column, with its kind. Empty: offsets."""
+        name = self.section.version
+        column = None if name is None else self.section.columns.find(name)
+        if column is None:
+            return ""
+        kind = str(column.type)
+        return f"{column.name} {kind if kind in ('timestamp', 'date') else 'number'}"
+
+    @property
     def output(self) -> Output:
         output = self.section.to.redis or self.section.to.postgres
         assert output is not None  # noqa: S101 - the configuration's rules: one of the two

@@ -172,7 +172,8 @@ class WritebackRoute:
             _log.warning(warning, extra={"route": self.name})
         plan, redis = self._plan, self._plan.section.to.redis
         expire = redis is not None and redis.ttl is not None
-        gate = Gate(store, topics, plan.section.topic, plan.pipeline, plan.name, rows_expire=expire)
+        names = (plan.section.topic, plan.pipeline, plan.name)
+        gate = Gate(store, topics, *names, rows_expire=expire, versions=plan.versions)
         group = self._plan.group if self._tier is None else self._plan.group_of(self._topic)
         # If an offset does not exist any more, the client must report it, not silently start at another one.
         watched = {"auto.offset.reset": "error", "enable.partition.eof": True}

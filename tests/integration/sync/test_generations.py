@@ -82,6 +82,23 @@ def test_what_is_noted_while_the_generation_is_raised_stays(
     assert (known.paused, known.cut) == (paused, remark.get("cut"))
 
 
+def test_a_route_that_has_another_name_now_writes_above_the_rows_that_are_there(world: SyncWorld) -> None:
+    """It has no note, and nothing is committed: its generation would be the first, and theirs is a higher one."""
+    world.make_topic(partitions=1)
+    pipeline = world.pipeline(world.to_redis())
+    with running(pipeline):
+        rows(world, "v1")
+        wait_until(lambda: len(world.in_redis()) == ROWS)
+        (plan,) = plans_of(pipeline)
+        Reconciliation(plan, Clients(pipeline)).run(repair=True, raise_generation=True)
+    data = world.data(world.to_redis())
+    routes = data["sync"]["writeback"]
+    routes["renamed"] = routes.pop("out")
+    with running(load_text(json.dumps(data), {})):
+        rows(world, "v2")
+        wait_until(lambda: {row["plan"] for row in world.in_redis().values()} == {"v2"}, what="the updates")
+
+
 @pytest.mark.parametrize("raised", [False, True], ids=["first generation", "raised"])
 def test_an_emptied_store_is_filled_again(world: SyncWorld, raised: bool) -> None:
     world.make_topic(partitions=1)

@@ -2,7 +2,12 @@
 
 import json
 
+import pytest
+
 from enrich.kafka import DeliveringProducer
+from sync_service.reconcile import Reconciliation
+from sync_service.writeback.plan import plans_of
+from sync_service.writeback.route import Clients
 from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -42,6 +47,44 @@ def test_a_declared_column_decides_and_a_tombstone_has_the_time_of_its_record(wo
         wait_until(lambda: "end" in world.in_redis())
     assert world.in_redis()["a"]["plan"] == "newest"
     assert world.in_redis().keys() == {"a", "end"}
+
+
+@pytest.mark.parametrize("now", [None, "rps"])
+def test_rows_that_another_column_orders_now_are_compared_before_the_route_goes_on(
+    world: SyncWorld, now: str | None
+) -> None:
+    """By offsets, or small numbers, all updates would look older than the times that the rows have as versions."""
+    world.make_topic(partitions=1)
+    columns = "plan string, rps int, updated_at timestamp"
+
+    def put(plan: str, number: int) -> None:
+        world.produce(("a", {"plan": plan, "rps": number, "updated_at": f"2024-05-0{number}T00:00:00Z"}))
+
+    put("first", 1)
+    with running(world.pipeline(world.to_redis(), columns=columns, version="updated_at")):
+        wait_until(lambda: "a" in world.in_redis())
+    put("second", 2)
+    pipeline = world.pipeline(world.to_redis(), columns=columns, **({} if now is None else {"version": now}))
+    with running(pipeline) as service:
+        wait_until(lambda: service.status().state == "held", what="the route to be held")
+        assert "enrich sync reconcile out --repair" in (service.status().last_error or "")
+        (plan,) = plans_of(pipeline)
+        assert Reconciliation(plan, Clients(pipeline)).run(repair=True).agrees
+        wait_until(lambda: service.status().state == "running", what="the route to go on")
+        assert world.in_redis()["a"]["plan"] == "second"
+        put("third", 3)
+        wait_until(lambda: world.in_redis()["a"]["plan"] == "third", what="the update")
+
+
+def test_a_route_goes_on_if_times_order_its_rows_where_offsets_did(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    columns = "plan string, updated_at timestamp"
+    world.produce(("a", {"plan": "first", "updated_at": "2024-05-01T00:00:00Z"}))
+    with running(world.pipeline(world.to_redis(), columns=columns)):
+        wait_until(lambda: "a" in world.in_redis())
+    world.produce(("a", {"plan": "second", "updated_at": "2024-05-02T00:00:00Z"}))
+    with running(world.pipeline(world.to_redis(), columns=columns, version="updated_at")):
+        wait_until(lambda: world.in_redis()["a"]["plan"] == "second", what="the update")
 
 
 def test_a_tombstone_without_a_version_is_buried_where_versions_are_numbers(world: SyncWorld) -> None:
