@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from enrich.base.errors import BadRecord, CorruptState, EnrichError, Retryable, 
 from enrich.codecs.encoding import Encoder
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
+from enrich.service.summed import Summed
 from stores.clock import SystemClock
 from sync_service.sources.known.catching_up import TopicFacts
 from sync_service.sources.known.deletions import DeleteGuard
@@ -34,6 +35,7 @@ _SLICE_S = 0.5
 _GAP_PAUSE_S = 1.0
 """A source that keeps breaking off what it tells is not read whole all the time."""
 
+_READ, _CHANGED, _DELETED = "read", "changed", "deleted"
 Ask = Callable[[Progress, Sequence[str] | None], AbstractContextManager[Answer | None]]
 
 
@@ -67,6 +69,10 @@ class Rounds:
         self._missing = np.zeros(0, np.bool_)
         """By slot of the known rows, which the last whole reading was without; for sources where once is not enough."""
         self._missing_of: KnownRows | None = None
+        self._told = Summed[str]()
+        """Of what the source tells between two readings of all rows: there may be a round for each change."""
+        self._rejected = Summed[str]()
+        """By reason."""
 
     def run(self, interval_s: float) -> None:
         """Goes on until the checkpoint raises, or Kafka."""
@@ -82,6 +88,7 @@ class Rounds:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._checkpoint()
+            self._log_counts(self._told.due(), self._rejected.due())
             try:
                 has_heard = hints.wait(min(left, _SLICE_S))
             except Retryable as error:
@@ -139,6 +146,11 @@ class Rounds:
         known.note(progress=replace(after, encoding=tools.encoding))
         self._flush(counts)
         self._report(counts, known.rows)
+        sums = {_READ: counts.read, _CHANGED: counts.changed, _DELETED: counts.missing}
+        if ask == tools.source.ask:
+            self._log_counts(sums, counts.reasons)
+        else:
+            self._log_counts(self._told.add(sums), self._rejected.add(counts.reasons))
 
     def _spared(self, differences: Differences) -> int:
         """Keys that are missing for the first time, where once is not enough. Returns how many."""
@@ -195,16 +207,19 @@ class Rounds:
             readings=1, rows_read=counts.read, rows_deleted=counts.missing, rows_rejected=counts.rejected
         )
         self._reporter.progressed(lag=0)
-        warnings = [f"{number} rows cannot become records: {reason}" for reason, number in counts.reasons.items()]
+        warnings = _warnings(counts.reasons)
         hints = self._tools.source.hints
         if hints is not None and hints.lacks is not None:
             warnings.append(hints.lacks)
         self._reporter.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
-        extra = {"route": self._reporter.status.name, "read": counts.read}
-        if counts.rejected:
-            _log.warning("%s", "; ".join(warnings), extra=extra)
-        if counts.changed or counts.missing:
-            _log.info("%d rows changed, %d deleted", counts.changed, counts.missing, extra=extra)
+
+    def _log_counts(self, sums: Mapping[str, int], rejected: Mapping[str, int]) -> None:
+        extra = {"route": self._reporter.status.name, "read": sums.get(_READ, 0)}
+        if rejected:
+            _log.warning("%s", "; ".join(_warnings(rejected)), extra=extra)
+        changed, deleted = sums.get(_CHANGED, 0), sums.get(_DELETED, 0)
+        if changed or deleted:
+            _log.info("%d rows changed, %d deleted", changed, deleted, extra=extra)
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -212,6 +227,10 @@ class Rounds:
         while (left := end - time.monotonic()) > 0:
             self._stopping.wait(min(left, _SLICE_S))
             self._checkpoint()
+
+
+def _warnings(rejected: Mapping[str, int]) -> list[str]:
+    return [f"{number} rows cannot become records: {reason}" for reason, number in rejected.items()]
 
 
 class _NoAnswerError(Exception):

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.service.summed import Summed
 from stores.clock import SystemClock
 from stores.external.postgres.log.messages import (
     COMMIT,
@@ -82,11 +83,14 @@ class Following:
         """The tables of which the open transaction has records."""
         self._since_s = 0.0
         """When it got the first one."""
+        self._rejected = Summed[tuple[str, str]]()
+        """Rows that cannot become records, by topic and reason."""
 
     def step(self, checkpoint: Callable[[], None]) -> None:
         """Applies what there is, or waits a moment. Raises TableError if a table cannot go on."""
         messages = self._rest + self._tools.stream.read(_PIECE, _WAIT_S)
         self._rest = []
+        _tell(self._rejected.due())
         if not any(message[:1] == b"w" for message in messages):
             self._tools.reporter.progressed(lag=0)
             return
@@ -234,8 +238,7 @@ class Following:
         if records.keys or again:
             self._since_s = self._since_s if self._written else time.monotonic()
             self._written.add(table.rows.id)
-        for reason, number in reasons.items():
-            _log.warning("%d rows cannot become records: %s", number, reason, extra={"topic": table.topic})
+        _tell(self._rejected.add({(table.topic, reason): number for reason, number in reasons.items()}))
         reporter.count(
             rows_read=len(changes.transaction),
             rows_written=len(records.keys) + again,
@@ -270,6 +273,11 @@ class Following:
         ]
         self._tools.producer.produce_dated(table.topic, pairs)
         return len(pairs)
+
+
+def _tell(rejected: Mapping[tuple[str, str], int]) -> None:
+    for (topic, reason), number in rejected.items():
+        _log.warning("%d rows cannot become records: %s", number, reason, extra={"topic": topic})
 
 
 class _TooLongError(Exception):

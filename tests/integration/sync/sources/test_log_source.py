@@ -55,6 +55,24 @@ def test_the_topic_becomes_the_table_and_follows_each_change(logged: SourceWorld
     assert repeats(logged.versions()) == []
 
 
+def test_many_rows_that_cannot_become_records_are_a_line_in_the_log(
+    source: SourceWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.origin = {"postgres": {**source.origin["postgres"], "follow": "log"}}
+    source.make_topic(max_message_bytes="9000")
+    source.make_table(rows=10)
+    try:
+        with source.running() as service:
+            source.wait_equal()
+            for number in range(10):
+                source.change(5, "x" * (10_000 + number))
+                wait_until(lambda n=number: service.status("in").counters["rows_rejected"] > n, what="the change")
+    finally:
+        drop_slot(source)
+    lines = [record.getMessage() for record in caplog.records if "cannot become records" in record.getMessage()]
+    assert lines == ["1 rows cannot become records: larger than the topic's limit of 8000 bytes"]
+
+
 def test_changes_while_nobody_runs_are_not_missed_and_nothing_is_repeated(logged: SourceWorld) -> None:
     logged.make_table(rows=100)
     with logged.running():

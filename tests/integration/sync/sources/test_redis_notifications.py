@@ -1,5 +1,6 @@
 """Redis tells which keys are written: changes are in the topic at once, and nothing rests on what it tells."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,21 @@ def test_a_change_is_in_the_topic_long_before_the_next_reading(
         client.rename("limit:5", "limit:five")
         rows[b"five"] = rows[b"5"]  # the old name goes after two readings without it
         wait_until(lambda: source.in_topic() == rows, what="the row of the new name")
+
+
+def test_many_changes_one_after_the_other_are_a_line_in_the_log(
+    source: SourceWorld, server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line for each would fill the disk."""
+    caplog.set_level(logging.INFO, "enrich.sync")
+    client = server.start(*TELLS)
+    with following(source, server.url) as service:
+        for number in range(10):
+            client.set("limit:a", str(number))
+            wait_until(lambda n=number: readings(service) >= n + 2, what="the change")
+        assert service.status("in").counters["rows_written"] == 10
+    lines = [record for record in caplog.records if "rows changed" in record.getMessage()]
+    assert [record.getMessage() for record in lines] == ["1 rows changed, 0 deleted"]
 
 
 def test_what_happens_while_nobody_listens_is_read(source: SourceWorld, server: RedisServer) -> None:
