@@ -1,12 +1,21 @@
 """Converts Kafka messages to row versions: the columns in which an engine takes the records of a table."""
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Message
 
 from stores.table import ROW_VERSIONS
+
+NO_NAME = "\ufffd"
+"""Of a header whose name is not UTF-8."""
+
+# By C: a call of Python's own leaves the error that is set with the result (see `_with_names`) to whatever comes next.
+_headers: Callable[[Message], Any] = methodcaller("headers")
+_item = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_ssize_t)(("PyTuple_GetItem", ctypes.pythonapi))
 
 
 def key_of(message: Message) -> bytes | None:
@@ -18,9 +27,21 @@ def value_of(message: Message) -> bytes | None:
 
 
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
-    """The headers in order; a name may occur twice."""
-    headers: Any = message.headers()  # a list of pairs, whatever the client's types say
+    """The headers in order; a name may occur twice. Anybody may write into a topic: a name may also be `NO_NAME`."""
+    try:
+        headers = _headers(message)  # a list of pairs, whatever the client's types say
+    except SystemError:
+        headers = _with_names(message)
     return headers or []
+
+
+def _with_names(message: Message) -> list[tuple[str, bytes | None]]:
+    """If the name of a header is not UTF-8 the client fails once, and from then on gives a pair that lacks its first
+    part: whoever looks at it ends the process (confluent-kafka 2.16)."""
+    pairs: Any = message.headers()
+    named = [(pair[0] if _item(pair, 0) else NO_NAME, pair[1]) for pair in pairs]
+    message.set_headers(named)
+    return named
 
 
 def row_versions_of(messages: Sequence[Message]) -> pa.RecordBatch:

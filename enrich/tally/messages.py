@@ -18,7 +18,8 @@ def origins_of(messages: Iterable[Message], place_of: Callable[[Message], tuple[
     """By their headers. `place_of`: for records without, where their event came in."""
     found: defaultdict[Place, list[int]] = defaultdict(list)
     for message in messages:
-        origin = None if message.headers() is None else identity_of(headers_of(message))[0]
+        headers = headers_of(message)
+        origin = identity_of(headers)[0] if headers else None
         if origin is None:
             topic, partition, offset = place_of(message)
             found[topic, partition].append(offset)

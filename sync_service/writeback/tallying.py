@@ -58,7 +58,7 @@ def _lags(messages: Iterable[Message], stayed: Collection[int], now_ms: int) -> 
     times = [
         time_ms
         for message in messages
-        if id(message) not in stayed and message.headers() is not None
-        if (time_ms := identity_of(headers_of(message))[1]) is not None
+        if id(message) not in stayed and (headers := headers_of(message))
+        if (time_ms := identity_of(headers)[1]) is not None
     ]
     return [Tally(minute=minute, lag=lag) for minute, lag in Lags.of(times, None, now_ms).by_minute.items()]

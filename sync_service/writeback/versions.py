@@ -38,10 +38,11 @@ def versions_of(
         versions, bad = _by_offset(records, generation), {}
     else:
         versions, bad = np.zeros(len(messages), np.int64), dict.fromkeys(range(len(messages)), f"no header {VERSION}")
-    with_headers = [index for index, message in enumerate(messages) if message.headers()]
     found: dict[int, int] = {}
-    for index in with_headers:
-        headers = headers_of(messages[index])
+    for index, message in enumerate(messages):
+        headers = headers_of(message)
+        if not headers:
+            continue
         _take_header(index, headers, versions, bad)
         release = release_of(headers)
         if release is None or release > LARGEST_RELEASE:

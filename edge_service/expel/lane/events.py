@@ -93,8 +93,9 @@ class Event:
         self.event_time_ms = NO_TIME
         self.became = Became.went
         """What was done with it, once it is settled."""
-        if message.headers():
-            self._take(headers_of(message))
+        headers = headers_of(message)
+        if headers:
+            self._take(headers)
 
     def _take(self, headers: Sequence[tuple[str, bytes | None]]) -> None:
         """Anybody may write into a topic: what is not as it should be is taken for missing."""

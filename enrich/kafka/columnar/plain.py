@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from enrich.kafka.columnar.records import HEADERS, Came, Records
+from enrich.kafka.records import headers_of
 from enrich.kafka.writing.queueing import is_queued
 
 
@@ -79,8 +79,7 @@ def _came(messages: list[Message], reached: Mapping[tuple[str, int], int]) -> Ca
 
 
 def _named(message: Message) -> list[tuple[bytes, bytes | None]]:
-    headers: Any = message.headers()  # its stub allows more than it returns
-    return [(name.encode(), value) for name, value in headers or []]
+    return [(name.encode(), value) for name, value in headers_of(message)]
 
 
 def _pairs(records: Records) -> list[list[tuple[str, str | bytes | None]]]:
