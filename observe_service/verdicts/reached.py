@@ -56,8 +56,8 @@ class Reached:
             self._looks[node] = deque(look for index, look in enumerate(looks) if index % 2)
 
     def begin(self, node: Node, bases: Mapping[Place, int]) -> None:
-        """`bases`: offsets below which it has read, or records were there before anything that is judged. Of places that
-        are known already it changes nothing."""
+        """`bases`: offsets below which it has read, or records were there before anything that is judged. Nothing
+        changes of places that are known already."""
         self._bases[node] = {**bases, **self._bases.get(node, {})}
 
     def bases(self, node: Node) -> Mapping[Place, int]:

@@ -134,11 +134,35 @@ def test_an_endpoint_that_is_tried_and_does_not_answer_is_one_alarm(watched: Wat
     watched.begins()
     watched.at(0, heard=0)
     watched.says()
-    said = []
+    said = list[tuple[str, bool]]()
     for breaker in ("open", "probing", "open", "probing", "closed"):
         watched.answers("expel", {"routes": [ROUTE | {"details": {"breaker": breaker}}]})
         said += watched.says()
     assert said == [("breaker/expel acme", False), ("breaker/expel acme", True)]
+
+
+def test_a_cause_that_comes_and_goes_within_a_minute_is_an_alarm_of_its_own_each_time(
+    watched: Watched, tmp_path: Path
+) -> None:
+    """By `webhook-id` its receiver leaves out what it has already."""
+    posted, written = list[str](), list[Alarm]()
+
+    def flaps(each: Watched) -> None:
+        each.watch._webhook = cast(Any, SimpleNamespace(send=lambda alarm: posted.append(alarm.id), close=lambda: None))
+        newest = {alarm.key: alarm for alarm in written}
+        each.watch.began(Written([], None, [*newest.values()], []), written.append)
+        for second, state in enumerate(("held", "running", "held", "running")):
+            each.at(second, heard=0)
+            each.answers("expel", {"routes": [ROUTE | {"state": state}]})
+            each.watch.judged([])
+
+    flaps(watched)
+    flaps(Watched(tmp_path))  # who comes next knows which there were
+    ids = [*dict.fromkeys(posted)]
+    minute = NOW_MS // 60_000
+    assert ids == [
+        f"route/expel acme@{minute}{again}{end}" for again in ("", ".1", ".2", ".3") for end in ("", "/over")
+    ]
 
 
 def test_a_silence_is_over_when_the_node_speaks(watched: Watched) -> None:
