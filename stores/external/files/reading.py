@@ -25,6 +25,11 @@ _PIECE = 1 << 20
 _RESTED_S = 2.0
 _LOOKS = ("size", "ino", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "generation", "md5")
 """The attributes that fsspec's file systems report and that change when the file changes."""
+_DAMAGED = (zlib.error, lzma.LZMAError, BadZipFile, RuntimeError, NotImplementedError)
+"""What decompressing raises, beside errors of the system. The last two are of archives: with a password, or compressed
+in a way that Python does not know."""
+_OF_ZSTD = "ZSTD", "Truncated compressed stream"
+"""In what Arrow says of a file that it cannot decompress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +115,22 @@ class FileReader:
             if compression == "zip":
                 with fsspec.open(self._path, "rb") as archive, only_file(archive, self._where) as source:
                     yield source
+            elif compression == "zstd":
+                # By Arrow: to fsspec's reader a file that was cut short is a whole one.
+                with fsspec.open(self._path, "rb") as file, pa.CompressedInputStream(file, "zstd") as source:
+                    yield source
             else:
                 with fsspec.open(self._path, "rb", compression=compression) as source:
                     yield source
-        except _damaged() as error:
-            raise Retryable(
-                f"the file cannot be decompressed: {error}", where=self._where, next_step="put it there again"
-            ) from error
+        except _DAMAGED as error:
+            raise self._cannot_decompress(error) from error
+        except OSError as error:
+            if not any(said in str(error) for said in _OF_ZSTD):
+                raise
+            raise self._cannot_decompress(error) from error
+
+    def _cannot_decompress(self, error: Exception) -> Retryable:
+        return Retryable(f"the file cannot be decompressed: {error}", where=self._where, next_step="put it there again")
 
     def _compression(self) -> str | None:
         import fsspec
@@ -154,17 +168,6 @@ class FileReader:
         except (OSError, EOFError) as error:  # EOFError: a truncated compressed file
             kind = Unreachable if isinstance(error, OSError) and "://" in self._path else Retryable
             raise kind(f"the file cannot be read: {error}", where=self._where) from error
-
-
-def _damaged() -> tuple[type[Exception], ...]:
-    """What decompressing raises, beside errors of the system. The last two are of archives: with a password, or
-    compressed in a way that Python does not know."""
-    known = (zlib.error, lzma.LZMAError, BadZipFile, RuntimeError, NotImplementedError)
-    try:
-        from zstandard import ZstdError
-    except ImportError:
-        return known
-    return (*known, ZstdError)
 
 
 def _look(info: Mapping[str, Any]) -> Look:

@@ -11,6 +11,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import zstandard
 
 from stores.errors import ConfigError, Retryable
 from stores.external.files import quotes
@@ -103,6 +104,20 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path):
     assert rows_of(path, FileFormat.csv) == [{"id": "1"}]
     with pytest.raises(Retryable, match="cannot be read"):
         rows_of(written(path, path.read_bytes()[:-6]), FileFormat.csv)
+
+
+def test_a_file_of_zstandard_is_read_to_its_end_and_refused_if_that_is_missing(tmp_path):
+    """Also where it is cut between two rows. Decompressed blocks have 128 KiB."""
+    rows, packed = b"id\n" + b"%07d\n" * 60_000 % tuple(range(60_000)), zstandard.ZstdCompressor()
+    rows = rows.replace(b"id\n", b"id" + b" " * 5 + b"\n")  # each block ends with a row
+    frame = packed.compress(rows)
+    path = written(tmp_path / "f.csv.zst", frame)
+    assert len(rows_of(path, FileFormat.csv)) == 60_000
+    whole = written(path, frame + packed.compress(b"9999999\n"))
+    assert len(rows_of(whole, FileFormat.csv)) == 60_001
+    for end in (len(frame) // 2, len(frame) - 1):
+        with pytest.raises(Retryable, match="cannot be decompressed"):
+            rows_of(written(path, frame[:end]), FileFormat.csv)
 
 
 def test_an_archive_is_read_if_it_has_one_file_and_else_refused_by_name(tmp_path):
