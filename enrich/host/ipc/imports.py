@@ -70,8 +70,10 @@ class Imports:
         for path in files_of(self._folder):
             if path.suffix == ".taken":
                 _answer(folder, path.stem, Outcome(refused="the agent ended meanwhile; the table is unchanged"))
-            elif path.suffix == ".outcome" and time.time() - path.stat().st_mtime > _KEPT_S:
-                path.unlink(missing_ok=True)
+            elif path.suffix == ".outcome":
+                with suppress(FileNotFoundError):  # its command has fetched it
+                    if time.time() - path.stat().st_mtime > _KEPT_S:
+                        path.unlink()
 
     def hand_out(self, keepers: Mapping[str, TakesIn]) -> None:
         """Passes new requests to the keepers of their tables. Cheap: it looks twice a second."""

@@ -106,6 +106,16 @@ def test_the_least_is_enough() -> None:
                 f"{IN}.dlq",
                 "plays.in is also the topic of the events: dead letters would be events again",
             ),
+            (
+                "dead letters in a circle",
+                [
+                    (f"{OUT}.dlq", "plays.other"),
+                    ("expel.other", {**EXPEL, "topic": "plays.other", "dlq": "plays.acme"}),
+                ],
+                f"{OUT}.dlq",
+                "the routes acme -> other -> acme deliver each other's dead letters: what no endpoint takes would go "
+                "round for ever",
+            ),
             ("half a certificate", [(f"{HTTP}.cert_file", "/c.pem")], f"{HTTP}.cert_file", "needs key_file"),
             (
                 "authorities without TLS",

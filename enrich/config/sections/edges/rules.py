@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from graphlib import CycleError, TopologicalSorter
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint, listed
@@ -131,6 +132,26 @@ def _topic_rules(pipeline: Pipeline) -> Iterator[Finding]:
                 if getattr(reading, key) in own:
                     message = f"{getattr(reading, key)} is a retry topic of the route {name}: events would go round"
                     yield Finding(("expel", other, key), message, about=((*here, "retries"),))
+
+    circle = _circle(pipeline.expel)
+    if circle:
+        message = f"the routes {' -> '.join([*circle, circle[0]])} deliver each other's dead letters: what no endpoint "
+        about = tuple(("expel", name, "topic") for name in circle)
+        yield Finding(("expel", circle[0], "dlq"), f"{message}takes would go round for ever", about=about)
+
+
+def _circle(routes: Mapping[str, Expel]) -> list[str]:
+    """The first one: routes each of which delivers the dead letters of the one before it."""
+    before = {
+        name: [other for other, writing in routes.items() if writing.dlq == route.topic and other != name]
+        for name, route in routes.items()
+    }
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        names: list[str] = error.args[1]
+        return names[:-1]
+    return []
 
 
 def _dlq_rules(dlq: str, topic: str, here: Path, tables: Mapping[str, str]) -> Iterator[Finding]:
