@@ -43,6 +43,6 @@ def count_events(body: bytes, kind: bytes) -> int:
             if body.lstrip()[:1] == b"[":
                 return len(_ARRAY.decode(body))
             _ANY.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # the latter: nested too deeply
         raise Unreadable from None
     return 1

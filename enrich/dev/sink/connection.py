@@ -45,11 +45,13 @@ class Connection(asyncio.Protocol):
         """Whole requests whose turn has not come, and whether the connection goes on after each."""
         self._is_busy = False
         self._is_paused = False
-        self._floods = False
+        self._is_endless = False
+        self._is_full = False
+        """Whether the transport takes no more for now."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_in_head = True
         self._head = 0
-        """Bytes since the last whole head."""
+        """Bytes since the last whole head, or of what stands behind the last chunk."""
         self._begin()
 
     def _begin(self) -> None:
@@ -81,18 +83,42 @@ class Connection(asyncio.Protocol):
         if self._is_in_head:  # the parser collects a header for as long as it does not end
             self._head += len(data)
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            rest = memoryview(data)
+            while rest:
+                rest = self._feed(rest)
+        except httptools.HttpParserError:
             if not self._transport.is_closing():
                 self._close_with(HTTPStatus.BAD_REQUEST)
         if self._is_in_head and self._head > _MOST_HEAD and not self._transport.is_closing():
             self._close_with(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
+    def _feed(self, data: memoryview) -> memoryview:
+        """Returns what has to be fed yet. Some clients offer another protocol with each request (Java's, h2c), and a
+        server may ignore that. The parser takes what follows such a head for the other protocol: another one gets the
+        head without the offer."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as pause:
+            head = self._head_without_offer()
+            self._parser = httptools.HttpRequestParser(self)
+            self._parser.feed_data(head)
+            return data[pause.args[0] :]
+        return data[:0]
+
+    def _head_without_offer(self) -> bytes:
+        method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError("no tunnels here")
+        wishes = {wish.strip().lower() for wish in self._headers.pop(b"connection", b"").split(b",")}
+        ends = [b"connection: close"] if b"close" in wishes else []
+        lines = [b"%b: %b" % header for header in self._headers.items() if header[0] != b"upgrade"]
+        return b"\r\n".join([b"%b %b HTTP/%b" % (method, self._url, version), *lines, *ends, b"", b""])
+
     def pause_writing(self) -> None:
-        self._floods = False
+        self._is_full = True
 
     def resume_writing(self) -> None:
-        self._floods = True
+        self._is_full = False
         self._flood()
 
     # The parser.
@@ -110,10 +136,17 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head, self._head = False, 0
+        if self._parser.should_upgrade():
+            return
         if self._headers.get(b"expect", b"").lower() == b"100-continue" and not self._is_busy:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
+    def on_chunk_header(self) -> None:
+        # Behind the last chunk, which has no body, headers may come again.
+        self._is_in_head, self._head = True, 0
+
     def on_body(self, piece: bytes) -> None:
+        self._is_in_head = False
         if self._transport.is_closing():
             return
         self._length += len(piece)
@@ -125,7 +158,7 @@ class Connection(asyncio.Protocol):
             self._close_with(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def on_message_complete(self) -> None:
-        if self._transport.is_closing():
+        if self._transport.is_closing() or self._parser.should_upgrade():
             return
         path = self._url.partition(b"?")[0].decode("latin-1")
         method = self._parser.get_method().decode("latin-1")
@@ -184,13 +217,13 @@ class Connection(asyncio.Protocol):
             case Ending.hang:
                 self._is_busy = True
             case Ending.endless:
-                self._is_busy = self._floods = True
+                self._is_busy = self._is_endless = True
                 transport.write(_head(reaction, b"transfer-encoding: chunked\r\n"))
                 self._flood()
 
     def _flood(self) -> None:
         # In turns of the loop: the transport says when it takes no more.
-        if self._is_busy and self._floods and not self._transport.is_closing():
+        if self._is_endless and not self._is_full and not self._transport.is_closing():
             self._transport.write(_CHUNK)
             self._loop.call_soon(self._flood)
 

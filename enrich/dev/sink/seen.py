@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 _MOST_RANGES = 200_000
 """Of all origins of a path; beyond it they are only counted."""
 _MOST_PARTITIONS = 10_000
+_LAST_OFFSET = (1 << 63) - 1
+"""That a topic can have. Of larger ones Python would not show the sum: a number of 4,301 digits is an error."""
 _MOST_IDS = 100_000
 """The newest ids of requests, for finding repeated ones."""
 
@@ -120,7 +122,7 @@ def parse_origins(text: str) -> list[tuple[Place, int, int]]:
         topic, partition, offsets = one.strip().rsplit("/", 2)
         first, _, last = offsets.partition("-")
         begin, end = int(first), int(last or first)
-        if not 0 <= begin <= end:
+        if not 0 <= begin <= end <= _LAST_OFFSET:
             raise ValueError(one)
         found.append(((topic, int(partition)), begin, end))
     return found

@@ -94,9 +94,10 @@ async def _serve(
         server = await loop.create_server(
             lambda: Connection(react, open_, loop), listening.host, listening.port, backlog=_BACKLOG, ssl=context
         )
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: no name of a host has such parts
+        reason = error.strerror if isinstance(error, OSError) else "that is no name of a host"
         raise ConfigError(
-            f"cannot listen on {listening.host}:{listening.port}: {error.strerror}",
+            f"cannot listen on {listening.host}:{listening.port}: {reason}",
             where="--listen",
             next_step="choose another port; port 0 takes a free one",
         ) from None

@@ -64,7 +64,23 @@ def test_what_is_not_what_its_headers_say_is_refused_and_counted(sink):
     assert post(sink, gzip.compress(bytes(80 << 20)), content_encoding="gzip")[0] == 400
     assert post(sink, "[1]", enrich_origins="t/0/9-3")[0] == 400
     assert post(sink, "[1]", enrich_origins="t")[0] == 400
-    assert sink.seen("/a") == {**sink.seen("/a"), "unreadable": 7, "taken": 0}
+    assert post(sink, "[" * 100_000)[0] == 400
+    for offset in (str(1 << 63), "9" * 4_300):  # no topic has so many, and their sum could not be shown
+        assert post(sink, "[1]", enrich_origins=f"t/0/0-{offset}")[0] == 400
+    assert sink.seen("/a") == {**sink.seen("/a"), "unreadable": 10, "taken": 0, "answers": {"400": 10}}
+
+
+def test_an_offer_of_another_protocol_is_ignored(sink):
+    """As Java's client makes one with each request."""
+    offer = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "AAEAAEAAAAIAAAAB"}
+    with closing(sink.connect()) as connection:
+        for _ in range(2):
+            connection.request("POST", "/a", "[1, 2]", {"content-type": "application/json", **offer})
+            assert connection.getresponse().read() == b""
+        connection.request("GET", "/-/seen", headers=offer)
+        assert json.loads(connection.getresponse().read())["taken"] == 4
+        connection.sock.sendall(b"CONNECT a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n")
+        assert connection.sock.recv(12) == b"HTTP/1.1 400"
 
 
 def test_duplicates_are_found_by_their_origins(sink):
@@ -92,12 +108,13 @@ def test_only_what_is_signed_by_a_secret_is_taken(tmp_path):
         assert post(sink, "[2]", **signed)[0] == 401
         assert post(sink, "[1]", **late)[0] == 401
         assert post(sink, "[1]")[0] == 401
-        assert sink.seen("/a") == {**sink.seen("/a"), "taken": 1, "unsigned": 3}
+        assert post(sink, "[1]", **{**signed, "webhook-timestamp": "9" * 400})[0] == 401
+        assert sink.seen("/a") == {**sink.seen("/a"), "taken": 1, "unsigned": 4}
         sink.process.send_signal(signal.SIGTERM)
         told, _ = sink.process.communicate(timeout=GUARD_S)
         assert sink.process.returncode == 0
         last = told.splitlines()[-1]
-        assert json.loads(last)["answers"] == {"200": 1, "401": 3}
+        assert json.loads(last)["answers"] == {"200": 1, "401": 4}
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["id"], row["taken"], row["body"]) for row in rows][:2] == [
         ("t/0/1", True, "[1]"),
@@ -198,10 +215,26 @@ def test_requests_in_line_are_answered_in_their_order(sink):
         assert statuses == [202, *[200] * 40, 202]
 
 
+def test_what_waits_behind_a_large_answer_is_not_answered_without_end(sink):
+    sink.behave({"/large": {"body": "x" * (16 << 20)}, "/hung": {"answer": "hang"}})
+    one = b"POST /%b HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}"
+    with closing(sink.connect()) as connection:
+        connection.connect()
+        connection.sock.sendall(one % b"large" + one % b"hung")
+        file = connection.sock.makefile("rb")
+        while file.readline() != b"\r\n":
+            pass
+        assert len(file.read(16 << 20)) == 16 << 20
+        connection.sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            file.read(1)
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"no http\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 200_000,
         b"POST / HTTP/1.1\r\nhost: h\r\nx: " + b"y" * 100_000,
         b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 99999999\r\n\r\n" + bytes(40 << 20),
         b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -240,6 +273,7 @@ def test_a_wrong_behaviour_is_refused_and_changes_nothing(sink):
     [
         (["--listen", "8900"], "not an address to listen on: 8900"),
         (["--listen", "127.0.0.1:99999"], "not an address"),
+        (["--listen", "my..host:8900"], "cannot listen on my..host:8900"),
         (["--secret", "whsec_short"], "a signing secret is whsec_"),
         (["--fail", "abc"], "an example: --fail 503:0.1"),
         (["--fail", "503:2"], "an example: --fail 503:0.1"),
