@@ -36,6 +36,7 @@ _PRODUCER_HABITS: Mapping[str, Any] = {
     # How long an unknown topic is taken for one that was just created. By default a typo shows after 30 s.
     "topic.metadata.propagation.max.ms": 5000,
 }
+_QUEUE = "queue.buffering.max.kbytes"
 _PRODUCER_DEFAULTS: Mapping[str, Any] = {"compression.type": "lz4", "linger.ms": 5}
 # Small records take several times their size in the client's queue, and the buffer of a fetch response is kept: reading
 # a million of them took 173 MiB with librdkafka's defaults (100,000 records per partition, 1 MiB per response and
@@ -60,8 +61,12 @@ _CONSUMER_HABITS: Mapping[str, Any] = {
 
 def new_producer(connection: Connection, **extra: Any) -> Producer:
     """A plain producer; most callers want `DeliveringProducer`, which cannot miss a failed delivery."""
+    settings = {**_PRODUCER_DEFAULTS, **_logged(connection), **_PRODUCER_HABITS, **extra}
+    if _QUEUE in settings:
+        # In a smaller queue the largest record would never find room, and whoever writes it would wait for ever.
+        settings[_QUEUE] = max(int(settings[_QUEUE]), int(settings.get("message.max.bytes", 0)) // 1024 + 1)
     with kafka_errors():
-        return Producer({**_PRODUCER_DEFAULTS, **_logged(connection), **_PRODUCER_HABITS, **extra})
+        return Producer(settings)
 
 
 def new_store_consumer(connection: Connection, *, fetch_wait_ms: int = 100) -> Consumer:
@@ -78,7 +83,7 @@ def new_store_consumer(connection: Connection, *, fetch_wait_ms: int = 100) -> C
         "fetch.wait.max.ms": fetch_wait_ms,
     }
     with kafka_errors():
-        return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own})
+        return Consumer({**_CONSUMER_DEFAULTS, **_reading(connection), **_CONSUMER_HABITS, **own})
 
 
 def new_assigned_consumer(connection: Connection, group: str, **extra: Any) -> Consumer:
@@ -86,7 +91,7 @@ def new_assigned_consumer(connection: Connection, group: str, **extra: Any) -> C
     member of it. It raises if an offset no longer exists."""
     own = {"auto.offset.reset": "error", "group.id": group, "fetch.wait.max.ms": 100}
     with kafka_errors():
-        return Consumer({**_MEMBER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
+        return Consumer({**_MEMBER_DEFAULTS, **_reading(connection), **_CONSUMER_HABITS, **own, **extra})
 
 
 def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Consumer:
@@ -98,7 +103,7 @@ def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Cons
         "partition.assignment.strategy": "cooperative-sticky",
     }
     with kafka_errors():
-        return Consumer({**_MEMBER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
+        return Consumer({**_MEMBER_DEFAULTS, **_reading(connection), **_CONSUMER_HABITS, **own, **extra})
 
 
 class Admin(AdminClient):
@@ -112,6 +117,11 @@ class Admin(AdminClient):
 def new_admin_client(connection: Connection) -> Admin:
     with kafka_errors():
         return Admin(connection)
+
+
+def _reading(connection: Connection) -> dict[str, Any]:
+    # A consumer refuses an answer to a fetch that is smaller than the largest record of a producer.
+    return {name: value for name, value in _logged(connection).items() if name != "message.max.bytes"}
 
 
 def _logged(connection: Connection) -> dict[str, Any]:

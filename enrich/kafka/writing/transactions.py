@@ -25,7 +25,8 @@ _DEFAULTS = {
     # state changes. Asking for metadata changes one. See docs/adr/0066.
     "topic.metadata.refresh.interval.ms": 2_000,
 }
-
+_WITHIN = ("delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms")
+"""Time-outs that the client refuses if they are longer than the transaction's."""
 
 DatedRecord = tuple[bytes, bytes | None, Any, int]
 """Key, value, headers (a list of pairs) and time in milliseconds; 0: now."""
@@ -270,7 +271,12 @@ class TransactionalProducer:
                 return
 
     def _new_client(self) -> Producer:
-        own = {"transactional.id": self._id, "transaction.timeout.ms": round(self._timeout_s * 1000)}
+        timeout_ms = round(self._timeout_s * 1000)
+        own: dict[str, Any] = {"transactional.id": self._id, "transaction.timeout.ms": timeout_ms}
+        # Users give them to all producers. Here nobody waits longer than the brokers do.
+        own |= {name: min(int(str(given)), timeout_ms) for name, given in self._connection.items() if name in _WITHIN}
+        if "linger.ms" in self._connection:
+            own["linger.ms"] = min(int(str(self._connection["linger.ms"])), timeout_ms // 2)
         defaults = {name: value for name, value in _DEFAULTS.items() if name not in self._connection}
         return new_producer(self._connection, **defaults, **own)
 

@@ -3,9 +3,12 @@
 import pytest
 
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
-from enrich.kafka import DeliveringProducer
+from enrich.kafka import DeliveringProducer, new_producer
 from enrich.kafka.clients.errors import ClientOver
+from enrich.kafka.writing.queueing import is_queued
 from tests.support.kafka.fatal import make_fatal
+from tests.support.seed import random_source
+from tests.support.waiting import GUARD_S
 
 
 def test_what_flush_has_returned_for_is_in_the_topic_exactly(cluster, topic):
@@ -59,3 +62,12 @@ def test_an_error_that_the_client_cannot_get_over_is_raised_by_every_later_call_
             with pytest.raises(ClientOver):
                 call()
         raise RuntimeError("of its own")
+
+
+def test_a_record_larger_than_the_memory_for_records_that_wait_is_written(cluster, new_topic):
+    topic = new_topic(max_message_bytes="3000000")
+    connection = {**cluster.connection, "message.max.bytes": 3_000_000, "queue.buffering.max.kbytes": 1024}
+    producer = new_producer(connection)
+    assert is_queued(producer, topic, random_source("large").randbytes(2_000_000))
+    assert producer.flush(GUARD_S) == 0
+    assert [len(message.value()) for message in cluster.messages(topic)] == [2_000_000]

@@ -1,5 +1,7 @@
 """One kafka section in both dialects: the table of what becomes what, accepted by the clients themselves."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,16 @@ from enrich.config import KafkaSection, Role
 from enrich.config.sections.kafka.client_settings import CLIENT_SETTINGS, ClientSetting
 from enrich.config.sections.kafka.rules import kafka_rules
 from enrich.config.types.fields import Between
+from enrich.kafka.clients.making import (
+    new_admin_client,
+    new_assigned_consumer,
+    new_group_consumer,
+    new_producer,
+    new_store_consumer,
+)
 from enrich.kafka.clients.settings import SECRET_SETTINGS, java_properties, librdkafka_settings, masked, spark_options
+from enrich.kafka.native_topics import NativeTopics
+from enrich.kafka.writing.transactions import TransactionalProducer
 
 # Made with openssl for these tests, valid for a hundred years, and trusted by nothing.
 PEM = Path(__file__).parent / "pem"
@@ -175,6 +186,43 @@ PARTNERS = {
 def test_librdkafka_takes_every_setting_at_the_ends_of_its_range(setting: ClientSetting) -> None:
     for value in values_of(setting):
         construct(section(client={setting.name: value, **PARTNERS.get((setting.name, value), {})}))
+
+
+def construct_ours(kafka: KafkaSection) -> None:
+    """Commands, the agent and stages give all settings to each of their clients."""
+    connection = {**librdkafka_settings(kafka), "log_level": 0, "bootstrap.servers": "localhost:1"}
+    new_producer(connection)
+    for timeout_s in (10.0, 60.0, 900.0):
+        TransactionalProducer(connection, "id", timeout_s=timeout_s)
+    for consumer in (
+        new_store_consumer(connection),
+        new_assigned_consumer(connection, "g"),
+        new_group_consumer(connection, "g"),
+    ):
+        consumer.close()
+    new_admin_client(connection)
+    NativeTopics(connection, 1.0).close()
+
+
+@pytest.mark.parametrize("setting", [pytest.param(setting, id=setting.name) for setting in CLIENT_SETTINGS])
+def test_each_of_our_clients_takes_every_setting_at_the_ends_of_its_range(setting: ClientSetting) -> None:
+    partners = {**PARTNERS, ("linger.ms", 900_000): {"delivery.timeout.ms": 1_000_000}}
+    for value in values_of(setting):
+        kafka = section(client={setting.name: value, **partners.get((setting.name, value), {})})
+        if not list(kafka_rules(kafka)):
+            construct_ours(kafka)
+
+
+def test_each_of_our_clients_takes_the_examples_of_the_documentation() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+    rows = re.findall(r"^\| `kafka\.client\.([^`]+)` \|.*\| `([^`]+)` \|$", text, re.MULTILINE)
+    known = {setting.name: setting.kind for setting in CLIENT_SETTINGS}
+    assert {name for name, _ in rows} == set(known)
+    construct_ours(section(client={name: json.loads(v) if v[0].isdigit() or v == "false" else v for name, v in rows}))
+
+
+def test_consumers_take_less_at_once_than_producers_write() -> None:
+    construct_ours(section(client={"max.request.size": 10_000_000, "fetch.max.bytes": 5_000_000}))
 
 
 CLIENTS = st.fixed_dictionaries(
