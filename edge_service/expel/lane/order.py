@@ -1,7 +1,7 @@
 """In which order the events of a key go: in any, or one after the other, also through the retry topics."""
 
 from bisect import bisect_left, insort
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -100,12 +100,14 @@ class Waiting:
 class _Elsewhere:
     """The events of a key that wait in retry topics, in the order of the route's topic."""
 
-    __slots__ = ("_offsets", "_places")
+    __slots__ = ("_offsets", "_places", "_queues")
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
         self._places: dict[int, tuple[int, int]] = {}
         """Pause, and offset in its topic."""
+        self._queues: defaultdict[int, deque[tuple[int, int]]] = defaultdict(deque)
+        """Of each pause: offsets in its topic in their order, each with the event's own. Some do not wait any more."""
 
     def __bool__(self) -> bool:
         return bool(self._offsets)
@@ -120,23 +122,27 @@ class _Elsewhere:
     def put(self, offset: int, pause: int, at: int = NOT_KNOWN) -> None:
         if offset not in self._places:
             insort(self._offsets, offset)
-        self._places[offset] = pause, at
+        self._places[offset] = pause, NOT_KNOWN
+        if at != NOT_KNOWN:
+            self.stands(offset, pause, at)
 
     def stands(self, offset: int, pause: int, at: int) -> None:
         if self._places.get(offset, (NOT_KNOWN, 0))[0] == pause:
             self._places[offset] = pause, at
+            self._queues[pause].append((at, offset))
 
     def remove(self, offset: int) -> None:
         if self._places.pop(offset, None) is not None:
             self._offsets.pop(bisect_left(self._offsets, offset))
 
     def come_back(self, offset: int) -> None:
-        """Forgets those before it that stood before it in the topic of its pause, too: the retrier forwards in order,
-        so they would have come back first. They are its dead letters, or the brokers have removed them."""
+        """Forgets those that stood before it in the topic of its pause: the retrier forwards in order, so they would have
+        come back first. They are its dead letters, or the brokers have removed them."""
         pause, at = self._places.get(offset, (0, NOT_KNOWN))
-        for other in self._offsets[: bisect_left(self._offsets, offset)]:
-            where, there = self._places[other]
-            if where == pause and NOT_KNOWN < there < at:
+        queue = self._queues[pause]
+        while queue and queue[0][0] < at:
+            there, other = queue.popleft()
+            if self._places.get(other) == (pause, there):
                 self.remove(other)
 
     def pause_before(self, offset: int) -> int:
