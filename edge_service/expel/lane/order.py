@@ -136,8 +136,8 @@ class _Elsewhere:
             self._offsets.pop(bisect_left(self._offsets, offset))
 
     def come_back(self, offset: int) -> None:
-        """Forgets those that stood before it in the topic of its pause: the retrier forwards in order, so they would have
-        come back first. They are its dead letters, or the brokers have removed them."""
+        """Forgets those that stood before it in the topic of its pause: the retrier forwards in order, so they would
+        have come back first. They are its dead letters, or the brokers have removed them."""
         pause, at = self._places.get(offset, (0, NOT_KNOWN))
         queue = self._queues[pause]
         while queue and queue[0][0] < at:
