@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from enrich.base.exits import DIFFERENCE
-from enrich.base.json_lines import print_json
+from enrich.base.json_lines import json_text, print_json
 from enrich.base.printable import visible
 from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline, Purges
 from enrich.cli.output import counting, readable, text_of, time_text
@@ -149,17 +149,23 @@ def purge(
 
     started = _start(config, deadline)
     by_dlq: dict[str, list[tuple[str, int]]] = {}
+    told: dict[str, list[str]] = {}
+    """Of each DLQ the lines that say that its letters are purged, once they are."""
     for letter in _letters(started, dlq, _chosen(names, reason, stage, every)):
         listed = by_dlq.setdefault(letter.dlq, [])
         listed.append((letter.name, letter.dlq_partition))
-        if json:
-            print_json({"purged": yes, **_as_fields(letter)})
+        if json and yes:
+            told.setdefault(letter.dlq, []).append(json_text({"purged": True, **_as_fields(letter)}))
+        elif json:
+            print_json({"purged": False, **_as_fields(letter)})
         elif len(listed) <= _SHOWN:
             typer.echo(f"{visible(letter.name)}: {visible(letter.reason)}")
     number = sum(map(len, by_dlq.values()))
     kit.require_yes("letters for ever", number, yes=yes)
     for topic, listed in by_dlq.items():
         purge_letters(started[1], topic, listed)
+        for line in told.get(topic, ()):
+            typer.echo(line)
     if not json:
         typer.echo(f"{number:,} letters are purged")
 

@@ -161,13 +161,13 @@ def purge(
     from enrich.config import load
 
     chosen = _chosen(config, table, records, reason, every, deadline)
-    for record in chosen:
-        if json:
-            print_json({"purged": yes, **_origin(record)})
-        else:
-            typer.echo(f"{record.partition}/{record.offset}: {visible(record.reason)}")
+    for record in chosen if not json else ():
+        typer.echo(f"{record.partition}/{record.offset}: {visible(record.reason)}")
+    if yes:
+        purge_quarantine(load(config), table, chosen, deadline)
+    for record in chosen if json else ():
+        print_json({"purged": yes, **_origin(record)})
     kit.require_yes("records from this host", len(chosen), yes=yes)
-    purge_quarantine(load(config), table, chosen, deadline)
     if not json:
         typer.echo(f"{len(chosen):,} records are purged")
 

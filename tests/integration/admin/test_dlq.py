@@ -5,12 +5,13 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rejected.quarantined import NEWER, replayable, send_back
 from enrich.config import load
 from enrich.host.tables import topic_tables
-from enrich.kafka import DeliveringProducer
+from enrich.kafka import DeliveringProducer, new_admin_client
 from enrich.kafka.records import headers_of
 from enrich.kafka.writing.dead_letters import Origin, dead_letter
 from enrich.kafka.writing.whole_transactions import WholeTransactions
@@ -140,6 +141,19 @@ def test_only_what_was_chosen_is_purged_and_only_when_asked(config, cluster, top
     purged = enrich("dlq", "purge", "--reason", "b", "--yes", "-c", config, "--json")
     assert {line["letter"] for line in lines(purged)} == {f"{events}/0/{offset}" for offset in range(5, 8)}
     assert set(listed(config)) == {f"{events}/0/{offset}" for offset in range(5)}
+
+
+def test_no_letter_is_called_purged_that_is_still_there(config, cluster, topics, bury):
+    events, _, dlq = topics
+    bury(Origin(events, 0, 1, b"k", b"v"))
+    entry = ConfigEntry("max.message.bytes", "60", incremental_operation=AlterConfigOpType.SET)
+    small = ConfigResource(ConfigResource.Type.TOPIC, dlq, incremental_configs=[entry])
+    admin = new_admin_client(cluster.connection)  # whose futures stay open once it is gone
+    admin.incremental_alter_configs([small])[small].result(60)
+    refused = enrich("dlq", "purge", "--all", "--yes", "-c", config, "--json")
+    assert (refused.returncode, lines(refused), len(listed(config))) == (5, [], 1)
+    asked = enrich("dlq", "purge", "--all", "-c", config, "--json")
+    assert (asked.returncode, [line["purged"] for line in lines(asked)]) == (4, [False])
 
 
 def test_letters_go_back_once_and_can_be_purged_although_their_dlq_has_got_more_partitions(
