@@ -12,7 +12,7 @@ from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka import Connection, TopicEnds, Topics, new_admin_client
 from enrich.stage.progress.checkpoint import Checkpoint
 from enrich.stage.task.freshness import FreshnessRule
-from enrich.stage.task.pin import Pin, PinnedTable, expired_pin
+from enrich.stage.task.pin import Pin, PinnedTable, expired_pin, oldest_seen
 from stores.clock import SystemClock
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ class TableEnds:
     def __init__(self, topics: Mapping[str, str], rules: Sequence[FreshnessRule], connection: Connection) -> None:
         """`topics`: table -> topic."""
         self._topics = topics
+        self._rules = {rule.name: rule for rule in rules}
         # For tables with on_stale: wait or fail a pin must not be older than their freshness bound.
         self._bound_ms = min((r.bound_ms for r in rules if r.bound_ms is not None and r.is_watched), default=None)
         self._deadline_s = min((rule.deadline_s for rule in rules), default=_PATIENCE_S)
@@ -89,7 +90,7 @@ class TableEnds:
                     with self._changed:
                         self._newest = None
                 return None
-            tables[table] = PinnedTable(end.topic_id, end.offsets)
+            tables[table] = PinnedTable(end.topic_id, end.offsets, oldest_seen(asked_at, self._rules[table]))
         return Pin(asked_at, tables)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from enrich.base.errors import WouldLoseData
+from enrich.stage.task.freshness import FreshnessRule
 from stores.table import Offsets
 
 
@@ -14,6 +15,9 @@ class PinnedTable:
 
     topic_id: str
     offsets: Offsets
+    oldest_ms: int | None = None
+    """Times before it are expired. Kept, because the table may have another `history` when the batch is repeated. None
+    in a pin of an earlier release."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,11 @@ class Pin:
 
     def to_text(self) -> str:
         tables = {
-            name: {"topic_id": table.topic_id, "offsets": {str(p): offset for p, offset in table.offsets.items()}}
+            name: {
+                "topic_id": table.topic_id,
+                "offsets": {str(p): offset for p, offset in table.offsets.items()},
+                "oldest_ms": table.oldest_ms,
+            }
             for name, table in sorted(self.tables.items())
         }
         return json.dumps({"time_ms": self.time_ms, "tables": tables})
@@ -35,10 +43,20 @@ class Pin:
     def from_text(cls, text: str) -> "Pin":
         content = json.loads(text)
         tables = {
-            name: PinnedTable(str(table["topic_id"]), {int(p): int(offset) for p, offset in table["offsets"].items()})
+            name: PinnedTable(
+                str(table["topic_id"]),
+                {int(p): int(offset) for p, offset in table["offsets"].items()},
+                table.get("oldest_ms"),
+            )
             for name, table in content["tables"].items()
         }
         return cls(int(content["time_ms"]), tables)
+
+
+def oldest_seen(time_ms: int, rule: FreshnessRule) -> int:
+    """The oldest time that a batch with a pin of this time sees. Half of the history is kept for repeats: what a first
+    attempt sees must still be there for them."""
+    return time_ms - rule.history_ms // 2
 
 
 def expired_pin(table: str, why: str) -> WouldLoseData:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from enrich.base.errors import WouldLoseData
 from enrich.stage.task.freshness import FreshnessRule
-from enrich.stage.task.pin import Pin, expired_pin
+from enrich.stage.task.pin import Pin, expired_pin, oldest_seen
 from stores.answers import is_expired
 from stores.freshness import ViewWrapper
 from stores.keys import milliseconds
@@ -19,7 +19,11 @@ from stores.table import Found, Offsets, Status
 
 @dataclass(frozen=True)
 class Pinned(ViewWrapper):
-    """A view as of a pin. Times before `oldest_ms` are expired, now and later, even if the host still has versions."""
+    """A view as of a pin. Times before `oldest_ms` are expired, now and later, even if the host still has versions.
+
+    Keys that were deleted before it are a miss, even if the host still has the tombstone: the topic may have forgotten
+    it, and then a host that loads the table for a repeat does not have it.
+    """
 
     name: str
     pin: Offsets
@@ -34,6 +38,8 @@ class Pinned(ViewWrapper):
         pin: Offsets | None = None,  # noqa: ARG002 - the view's own pin is used
     ) -> Found:
         found = self.view.lookup(keys, columns, as_of=as_of, pin=self.pin)
+        is_old = pc.fill_null(pc.less(found.timestamp.cast(pa.int64()), self.oldest_ms), False)
+        found = _instead(found, pc.and_(pc.equal(found.status, Status.DELETED), is_old), Status.MISS)
         if as_of is None:
             return found
         is_expired_here = pc.equal(found.status, Status.EXPIRED)
@@ -42,7 +48,7 @@ class Pinned(ViewWrapper):
         if pc.any(missing).as_py():
             raise self._no_history(pc.min(milliseconds(as_of).filter(missing)).as_py())
         has_key = pc.invert(pc.is_in(found.status, pa.array([Status.NULL_KEY, Status.BAD_KEY], pa.int8())))
-        return _expired_where(found, pc.and_(too_old, has_key))
+        return _instead(found, pc.and_(too_old, has_key), Status.EXPIRED)
 
     def _no_history(self, time_ms: int) -> WouldLoseData:
         asked, begins = (
@@ -54,17 +60,18 @@ class Pinned(ViewWrapper):
             "a repeat could get another answer",
             where=f"table {self.name}",
             next_step="wait until the history is long enough, or give the topic the min.compaction.lag.ms of "
-            "`enrich topics plan`, so that it is whole from the start",
+            "`enrich topics plan`, so that it is whole from the start; if the table's `history` was made shorter, "
+            "accept other answers for this one batch: enrich run STAGE --new-pin",
         )
 
 
 def pinned(view: TableView, rule: FreshnessRule, pin: Pin) -> Pinned:
     """Raises WouldLoseData if the view's history no longer reaches back to the pin."""
-    offsets = pin.tables[rule.name].offsets
-    if is_expired(view.floors, None, offsets):
+    table = pin.tables[rule.name]
+    if is_expired(view.floors, None, table.offsets):
         raise expired_pin(rule.name, "the host's history begins after it")
-    # Half of the history is kept for repeats: what a first attempt sees must still be there for them.
-    return Pinned(view, rule.name, offsets, pin.time_ms - rule.history_ms // 2)
+    oldest_ms = oldest_seen(pin.time_ms, rule) if table.oldest_ms is None else table.oldest_ms
+    return Pinned(view, rule.name, table.offsets, oldest_ms)
 
 
 def behind(view: TableView, offsets: Offsets) -> int:
@@ -73,14 +80,18 @@ def behind(view: TableView, offsets: Offsets) -> int:
     return sum(max(0, offset - positions.get(partition, 0)) for partition, offset in offsets.items())
 
 
-def _expired_where(found: Found, is_old: pa.BooleanArray) -> Found:
+def _instead(found: Found, which: pa.BooleanArray, status: Status) -> Found:
+    """With this status, and without a version, where `which` is true."""
+    if not pc.any(which).as_py():
+        return found
+
     def without(column: pa.Array) -> pa.Array:
-        return pc.if_else(is_old, pa.scalar(None, column.type), column)
+        return pc.if_else(which, pa.scalar(None, column.type), column)
 
     return replace(
         found,
         values=without(found.values),
-        status=pc.if_else(is_old, pa.scalar(Status.EXPIRED, pa.int8()), found.status),
+        status=pc.if_else(which, pa.scalar(status, pa.int8()), found.status),
         partition=without(found.partition),
         offset=without(found.offset),
         timestamp=without(found.timestamp),
