@@ -31,6 +31,7 @@ from enrich.delivery.refused.topics import grow_topics, make_topics
 from enrich.delivery.sending import Bounds
 from enrich.endpoints.http import HttpClient
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
+from enrich.kafka.clients.settings import member_settings
 from enrich.kafka.writing.room import room_in, sized
 from enrich.service.meters import Meter
 from enrich.service.routes import Paused, RouteKind, RouteState, RouteStatus
@@ -45,8 +46,6 @@ _LEAST_UNCOMMITTED = 8
 """Requests: with fewer, a route with few at once would only commit."""
 _MOST_PATIENCE_S = 20.0
 """A stop has 25 seconds altogether."""
-# How soon the partitions of a killed instance go to another one, in ms; the default is 45 s. The user may override it.
-_GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 # If an offset does not exist any more, the client must report it, not silently start at another one.
 _WATCHED = {"auto.offset.reset": "error", "enable.partition.eof": True}
 
@@ -73,7 +72,7 @@ class Clients:
     """What all routes of the program share."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
+        self.consumer: Connection = member_settings(pipeline.kafka)
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
         self.holds = Holds(self.common, pipeline.name)

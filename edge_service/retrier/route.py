@@ -21,6 +21,7 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import BadRecord, CorruptState, EnrichError, Fatal, Fenced, Retryable
 from enrich.config import Pipeline, Role
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
+from enrich.kafka.clients.settings import member_settings
 from enrich.kafka.retries import Place
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
@@ -43,15 +44,13 @@ _SHOW_EVERY_S = 1.0
 _STALE_ROOM_S = 10.0
 _QUIET_TRIES = 2
 """A rebalance makes a transaction fail, and the next one works: that is not reported."""
-# As in the sync service: how soon the partitions of a killed instance go to another one. The user may override it.
-_GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 
 
 class Clients:
     """What the routes of a pipeline share. Opens no connection before it is needed."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
+        self.consumer: Connection = member_settings(pipeline.kafka)
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self._common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
         self.tallies = Tallies(pipeline.name, pipeline.tallies_topic, self.producer, self._new_topics)

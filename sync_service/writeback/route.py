@@ -28,6 +28,7 @@ from enrich.kafka import (
     new_group_consumer,
 )
 from enrich.kafka.clients.errors import ClientOver
+from enrich.kafka.clients.settings import member_settings
 from enrich.kafka.identity import RELEASE
 from enrich.kafka.writing.room import room_in
 from enrich.service.meters import Meter
@@ -59,15 +60,13 @@ _SMALL_QUEUE = {
 }
 # The largest and the least size of records that a client accepts.
 _MOST_ROOM, _LEAST_MESSAGE = 1_000_000_000, 1_000
-# How soon the partitions of a killed instance go to another one, in ms; the default is 45 s. The user may override it.
-_GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 
 
 class Clients:
     """Creates the Kafka clients and the decoders of a pipeline's routes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
+        self.consumer: Connection = member_settings(pipeline.kafka)
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
         self.tallies = Tallies(pipeline.name, pipeline.tallies_topic, self.producer, self.topics)

@@ -26,6 +26,7 @@ _LOGIN_MODULES = {
     Mechanism.scram_sha_256: "org.apache.kafka.common.security.scram.ScramLoginModule",
     Mechanism.scram_sha_512: "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_SESSION_MS = 10_000
 _BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
 
 
@@ -44,6 +45,16 @@ def librdkafka_settings(kafka: KafkaSection, role: Role | None = None) -> dict[s
         if setting.librdkafka is not None:
             settings[setting.librdkafka] = setting.for_librdkafka(value)
     return settings
+
+
+def member_settings(kafka: KafkaSection) -> dict[str, SettingValue]:
+    """For members of a group whose partitions go to another one soon after a kill, not only after the client's 45 s.
+    The user may have other wishes."""
+    given = librdkafka_settings(kafka, Role.consumer)
+    soon: dict[str, SettingValue] = {"session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": 2_000}
+    if int(given.get("heartbeat.interval.ms", 0)) > _SESSION_MS // 2:
+        del soon["session.timeout.ms"]  # between two heartbeats the brokers would drop the member, again and again
+    return {**soon, **given}
 
 
 def java_properties(kafka: KafkaSection, role: Role | None = None) -> dict[str, str]:

@@ -25,7 +25,14 @@ from enrich.kafka.clients.making import (
     new_producer,
     new_store_consumer,
 )
-from enrich.kafka.clients.settings import SECRET_SETTINGS, java_properties, librdkafka_settings, masked, spark_options
+from enrich.kafka.clients.settings import (
+    SECRET_SETTINGS,
+    java_properties,
+    librdkafka_settings,
+    masked,
+    member_settings,
+    spark_options,
+)
 from enrich.kafka.native_topics import NativeTopics
 from enrich.kafka.writing.transactions import TransactionalProducer
 
@@ -219,6 +226,18 @@ def test_each_of_our_clients_takes_the_examples_of_the_documentation() -> None:
     known = {setting.name: setting.kind for setting in CLIENT_SETTINGS}
     assert {name for name, _ in rows} == set(known)
     construct_ours(section(client={name: json.loads(v) if v[0].isdigit() or v == "false" else v for name, v in rows}))
+
+
+@pytest.mark.parametrize("heartbeat", [1, 2_000, 5_000, 5_001, 15_000, 45_000])
+def test_members_of_groups_are_heard_before_their_session_ends(heartbeat: int) -> None:
+    kafka = section(client={"heartbeat.interval.ms": heartbeat})
+    assert not list(kafka_rules(kafka))
+    settings = member_settings(kafka)
+    assert settings["heartbeat.interval.ms"] == heartbeat
+    assert int(settings.get("session.timeout.ms", 45_000)) >= min(2 * heartbeat, 45_000)
+    assert member_settings(section())["session.timeout.ms"] == 10_000
+    given = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": min(heartbeat, 20_000)}
+    assert given.items() <= member_settings(section(client=given)).items()
 
 
 def test_consumers_take_less_at_once_than_producers_write() -> None:
