@@ -41,6 +41,7 @@ ALWAYS = ("kafka", "redis")
 ON_DEMAND = tuple(name for name, server in SERVERS.items() if name not in ALWAYS and server.joins is None)
 
 _STOP_PATIENCE = 20.0  # a broker with many partitions needs a while to close its logs
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 log = logging.getLogger(__name__)
 
@@ -128,15 +129,19 @@ class Stack:
 
                 bring_up = BringUp(self.folder, state, servers, on_step, former)
                 bring_up.run(report, new_ports=new_ports, final=final, complete=complete)
-        return self._addresses(state)
+        # Of all that were brought up: one may have died since, and then `status` says so.
+        return self._addresses(state, {server.name for server in servers})
 
     def down(self) -> list[str]:
         """Stops every server, keeping data and ports. Returns the names of those that ran."""
         with _disk_errors(self.folder.path):
             left = self._clear_left_behind()
-            if not self.folder.run_files():
+            if not self._run_names():
                 return left
             with self.folder.locked():
+                self._require_here()
+                if not self._note_stopped():
+                    log.warning("the disk is full (%s): `status` will call dead what is stopped now", self.folder.path)
                 return left + self._stop_all()
 
     def reset(self, *, yes: bool) -> bool:
@@ -156,26 +161,33 @@ class Stack:
                     next_step="add --yes if that is what you want",
                 )
             with self.folder.locked():
+                if not self.folder.is_empty():  # as another `reset` leaves it, for which this one has waited
+                    removal.check_deletable(self.folder, SERVERS)
+                self._require_here()
+                self._note_stopped()
                 self._stop_all()
                 removal.delete(self.folder)
         return True
 
     def addresses(self) -> Addresses | None:
         """The addresses of this stack; None unless broker and Redis are running. Does not connect to them."""
-        if not self.folder.is_stack():
-            return None
-        state = self.folder.load()
-        running = self._running(state)
-        return self._addresses(state) if running.issuperset(ALWAYS) else None
+        with _disk_errors(self.folder.path):
+            if not self.folder.is_stack():
+                return None
+            state = self.folder.load()
+            running = self._running(state)
+            return self._addresses(state, running) if running.issuperset(ALWAYS) else None
 
     def status(self) -> list[ServerStatus]:
         """The state of each server that this stack has ever had."""
-        state = self.folder.load()
-        return [look_at(SERVERS[name], self.folder, state) for name in SERVERS if name in state.servers]
+        with _disk_errors(self.folder.path):
+            state = self.folder.load()
+            return [look_at(SERVERS[name], self.folder, state) for name in SERVERS if name in state.servers]
 
     def logs(self, server: str | None = None) -> dict[str, Path]:
         """The log files by server. Raises ConfigError for a server that this stack never had."""
-        names = [name for name in SERVERS if self.folder.log(name).exists()]
+        with _disk_errors(self.folder.path):
+            names = [name for name in SERVERS if self.folder.log(name).exists()]
         if server is not None and server not in names:
             raise ConfigError(
                 f"there is no log of {server!r}",
@@ -192,8 +204,8 @@ class Stack:
     ) -> None:
         self.down()
 
-    def _addresses(self, state: State) -> Addresses:
-        addresses = {name: SERVERS[name].address(self.folder.home(name, state)) for name in self._running(state)}
+    def _addresses(self, state: State, names: Collection[str]) -> Addresses:
+        addresses = {name: SERVERS[name].address(self.folder.home(name, state)) for name in names}
         brokers = [addresses[name] for name in SERVERS if name in addresses and isinstance(SERVERS[name], Kafka)]
         plain = Addresses(",".join(brokers), addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
         secure = secure_of(self.folder.home("kafka", state))
@@ -228,18 +240,33 @@ class Stack:
         records = {name: self._run_file(name).record() for name in SERVERS if name in state.servers}
         return {name for name, record in records.items() if record is not None and record.serves}
 
+    def _run_names(self) -> list[str]:
+        """The servers that have a run file. In a folder that is no stack, or whose state was deleted, other programs
+        may keep files of such names, and lock them: those of ours have a record."""
+        names, is_stack = list(self.folder.run_files()), self.folder.is_stack()
+        return [name for name in names if is_stack or self._run_file(name).record() is not None]
+
     def _require_here(self) -> None:
-        for name in self.folder.run_files():
+        for name in self._run_names():
             self._run_file(name).require_here()
 
-    def _stop_all(self) -> list[str]:
-        self._require_here()
+    def _note_stopped(self) -> bool:
+        """So that what is stopped now is not taken for dead. Returns False on a full disk: that must not keep anybody
+        from stopping what fills it, and from deleting it."""
         with suppress(ConfigError, CorruptState):  # a state that this version cannot read is not changed
             state = self.folder.load()
             for entry in state.servers.values():
                 entry.expected = False
-            self.folder.save(state)
-        alive = [name for name in self.folder.run_files() if not self._run_file(name).is_free()]
+            try:
+                self.folder.save(state)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                return False
+        return True
+
+    def _stop_all(self) -> list[str]:
+        alive = [name for name in self._run_names() if not self._run_file(name).is_free()]
         order = list(SERVERS)
         alive.sort(key=lambda name: order.index(name) if name in order else len(order), reverse=True)
         self._stop(alive)
@@ -285,7 +312,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = str(error.filename or path)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in _FULL:
             raise disk_full(path) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR):
             what = f"the directory of the stack cannot be used: {error.strerror}"

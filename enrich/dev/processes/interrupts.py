@@ -24,6 +24,7 @@ class Deferred:
         self.received: list[int] = []
         self._previous: dict[signal.Signals, object] = {}
         self._final = False
+        self._ignores_children = False
 
     @property
     def pending(self) -> bool:
@@ -57,8 +58,14 @@ class Deferred:
             if previous not in (None, signal.SIG_IGN):
                 self._previous[number] = previous
                 signal.signal(number, self._note)
+        # Some parents hand this down. Nobody could say then how a step of a server's preparation has ended.
+        self._ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+        if self._ignores_children:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _restore(self) -> None:
+        if self._ignores_children:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         if self._final and not self.pending:
             return
         for number, previous in self._previous.items():

@@ -32,10 +32,9 @@ def main() -> None:
         started = int(file.read().rpartition(")")[2].split()[19])
     record = {"pid": os.getpid(), "started": started, "step": order["step"], "place": order["place"]}
     os.pwrite(RUN_FILE, json.dumps(record).encode(), 0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT):
-        signal.signal(
-            number, signal.SIG_DFL
-        )  # Python ignores SIGPIPE, a shell's `&` ignores SIGINT: both are inherited
+    # Python ignores SIGPIPE, a shell's `&` ignores SIGINT, and some parents SIGCHLD: all are inherited.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     if order["user"] is not None:
         _become(**order["user"])
     os.chdir(order["folder"])

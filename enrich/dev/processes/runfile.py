@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from enrich.base.errors import ConfigError, Fatal
-from enrich.base.processes import Identity, send, stat
+from enrich.base.processes import PROC, Identity, send, stat
 from enrich.dev.processes import launch
 from enrich.dev.processes.process import holding, in_session, is_alive, place
 from enrich.dev.servers.server import Command
@@ -77,9 +77,10 @@ class RunFile:
         try:
             entry = json.loads(self.path.read_bytes())
             process = Identity(int(entry["pid"]), int(entry["started"]))
-            return Record(process, str(entry["step"]), entry.get("place"))
+            record = Record(process, str(entry["step"]), entry.get("place"))
         except (OSError, ValueError, KeyError, TypeError):
             return None  # never started, or not written yet
+        return None if record.lives and self._is_copy(process.pid) else record
 
     def spawn(self, command: Command, step: str, folder: Path, log: Path) -> Identity | None:
         """Starts a process in a session of its own in `folder`. None if it ended before it wrote its record."""
@@ -162,6 +163,14 @@ class RunFile:
                     next_step="it waits for a disk or file system that does not answer: check `dmesg`",
                 )
             time.sleep(_POLL)
+
+    def _is_copy(self, pid: int) -> bool:
+        """Whether the process has another run file than this one, which came here with a copy of its stack's folder."""
+        try:
+            held = (PROC / str(pid) / "fd" / str(launch.RUN_FILE)).stat()
+            return not os.path.samestat(held, self.path.stat())
+        except OSError:
+            return False  # it is of another user, or has just ended
 
     def _elsewhere(self) -> ConfigError:
         return ConfigError(

@@ -11,7 +11,7 @@ from enrich.base.errors import Fatal
 from enrich.dev import Stack
 from enrich.dev.state import StackFolder
 from tests.integration.dev.stacks import assert_clear_error
-from tests.support.small_disk import UNSHARE, run_apart
+from tests.support.small_disk import UNSHARE, assert_held, run_apart
 
 
 @pytest.fixture
@@ -35,6 +35,10 @@ def test_a_disk_that_runs_full_while_servers_start_is_said_leaves_no_process_and
     assert seen["again"][0] == 0, seen["again"][2]
     assert "had died" not in seen["again"][2]  # it never was up
     assert seen["after_down"] == []
+
+
+def test_a_stack_can_be_stopped_and_deleted_on_a_disk_that_is_full(disk):
+    assert_held("tests.chaos.dev.stop_on_full_disk", disk)
 
 
 def test_a_disk_with_too_little_room_is_said_before_anything_starts(new_stack, only_redis, monkeypatch):

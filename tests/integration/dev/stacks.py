@@ -31,7 +31,7 @@ class StackUnderTest:
         program = (
             "from enrich.cli import main; from enrich.dev import stack;"
             "stack.ALWAYS = ('redis', 'postgres');"
-            "stack.Stack._addresses = lambda self, state: stack.Addresses(*sorted(self._running(state)));"
+            "stack.Stack._addresses = lambda self, state, names: stack.Addresses(*sorted(self._running(state)));"
             "main.main()"
         )
         return [sys.executable, "-c", program, *self.command("up", "--json")[len(ENRICH) :]]
@@ -116,5 +116,9 @@ def new_stack(tmp_path):
 @pytest.fixture
 def only_redis(monkeypatch):
     """Stacks made by Python have Redis alone, up in a tenth of a second: for what holds for every kind of server."""
+    with_redis_alone(monkeypatch)
+
+
+def with_redis_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("enrich.dev.stack.ALWAYS", ("redis",))
-    monkeypatch.setattr(Stack, "_addresses", lambda self, state: self._running(state))
+    monkeypatch.setattr(Stack, "_addresses", lambda *given: given[-1])

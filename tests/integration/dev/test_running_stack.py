@@ -24,7 +24,7 @@ SERVERS = ("kafka", "redis", "postgres", "registry")
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory):
-    stack = StackUnderTest(tmp_path_factory.mktemp("all") / "stack")
+    stack = StackUnderTest(tmp_path_factory.mktemp("all") / "my [old] stack")
     yield stack
     stack.clear_away()
 
@@ -130,7 +130,13 @@ def test_up_twice_changes_nothing(stack, addresses):
 def test_people_see_a_table_of_addresses_and_the_next_step(stack, addresses):
     done = stack.run("up")
     assert all(address in done.stdout for address in addresses.values())
-    assert "next: " in done.stdout
+    assert f"next: enrich init · enrich demo · enrich dev status --dir '{stack.directory}'" in done.stdout
+
+
+def test_a_terminal_without_a_letter_gets_a_question_mark(stack, addresses):
+    done = stack.run("up", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "next: enrich init ? enrich demo ? enrich dev status" in done.stdout
 
 
 def test_nothing_listens_elsewhere_than_on_the_loopback_interface(stack, addresses):

@@ -1,18 +1,25 @@
 """Stacks and their directories: side by side, by Python, deleted, temporary."""
 
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.base.processes import pid_namespace
 from enrich.dev import Stack, temporary_stack
+from enrich.dev.processes.runfile import RunFile
+from enrich.dev.state import StackFolder
 from stores.clock import boot_id
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
+from tests.support.processes import kill
 
 
 def test_stacks_side_by_side_do_not_know_each_other(new_stack):
@@ -63,6 +70,67 @@ def test_a_directory_that_is_no_stack_is_left_alone(new_stack, command):
     assert [path.name for path in stack.directory.iterdir()] == ["thesis.txt"]
 
 
+def test_a_program_that_locks_its_own_pid_file_is_not_taken_for_a_server_and_its_folder_stays_as_it_is(new_stack):
+    stack = new_stack()
+    (stack.directory / "run").mkdir(parents=True)
+    pid_file = stack.directory / "run" / "web.pid"
+    # As cron and others hold theirs.
+    daemon = (
+        "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", daemon, str(pid_file)], stdout=subprocess.PIPE) as theirs:
+        try:
+            assert theirs.stdout is not None
+            theirs.stdout.readline()
+            assert stack.run("down").stdout == "nothing was running\n"
+            assert theirs.poll() is None
+        finally:
+            theirs.kill()
+    assert [path.name for path in stack.directory.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status", "logs", "reset"])
+def test_the_stack_of_another_user_is_an_error_that_says_so(new_stack, only_redis, tmp_path, command):
+    stack = new_stack()
+    Stack(stack.directory).up()
+    handle = Stack(stack.directory)
+    calls = {"reset": lambda: handle.reset(yes=True)}
+    with as_another_user(tmp_path), pytest.raises(ConfigError, match="cannot be used: Permission denied"):
+        calls.get(command, getattr(handle, command))()
+    assert len(stack.processes()) == 1
+
+
+@contextmanager
+def as_another_user(folder):
+    """Who may not look into this folder."""
+    if os.geteuid() == 0:
+        os.seteuid(65_534)
+    else:
+        folder.chmod(0)
+    try:
+        yield
+    finally:
+        folder.chmod(0o700) if os.geteuid() == os.getuid() else os.seteuid(os.getuid())
+
+
+def test_a_file_that_is_put_there_while_reset_waits_is_not_deleted(new_stack, only_redis, monkeypatch):
+    stack = new_stack()
+    handle = Stack(stack.directory)
+    handle.up()
+    lock = StackFolder._try_lock
+
+    def while_another_has_it(folder):
+        monkeypatch.setattr(StackFolder, "_try_lock", lock)
+        (stack.directory / "thesis.txt").write_text("years of work")
+
+    monkeypatch.setattr(StackFolder, "_try_lock", while_another_has_it)
+    with pytest.raises(ConfigError, match=r"also holds thesis\.txt"):
+        handle.reset(yes=True)
+    assert (stack.directory / "thesis.txt").exists()
+    assert len(stack.processes()) == 1
+    (stack.directory / "thesis.txt").unlink()
+
+
 def test_commands_on_a_stack_that_does_not_exist_do_nothing_and_make_nothing(new_stack):
     stack = new_stack()
     for command in (["down"], ["status"], ["logs"], ["reset", "--yes"]):
@@ -88,6 +156,45 @@ def test_the_servers_of_a_deleted_directory_are_found_and_stopped(new_stack, onl
     assert len(stack.processes()) == 1
     assert "had been deleted" in stack.run("down").stderr
     assert stack.processes() == []
+
+
+def test_a_copy_of_a_running_stack_s_folder_is_another_stack(new_stack, only_redis):
+    stack, copy = new_stack(), new_stack("copy")
+    Stack(stack.directory).up()
+    shutil.copytree(stack.directory, copy.directory)
+    before = stack.pids()
+    assert {name: entry["state"] for name, entry in copy.status().items()} == {"redis": "dead"}
+    assert_clear_error(copy.run("up"), 5, "of redis is taken by process", "--new-ports")
+    assert copy.run("down").stdout == "nothing was running\n"
+    Stack(copy.directory).up(new_ports=True)
+    assert len({entry["address"] for one in (stack, copy) for entry in one.status().values()}) == 2
+    assert copy.run("reset", "--yes").returncode == 0
+    assert stack.pids() == before
+
+
+def test_up_starts_servers_also_for_a_parent_that_ignores_the_end_of_children(new_stack):
+    """They inherit that; Redis would then wait for ever for a child that rewrites its file."""
+    stack = new_stack()
+    ignoring = ["bash", "-c", 'trap "" CHLD; exec "$@"', "bash", *stack.fast_up()]
+    done = subprocess.run(ignoring, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    for pid in stack.pids().values():
+        (ignored,) = re.findall("SigIgn:\t([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text())
+        assert not int(ignored, 16) & 1 << signal.SIGCHLD - 1
+
+
+def test_up_tells_the_address_of_a_server_that_dies_as_soon_as_it_is_ready(new_stack):
+    stack = new_stack()
+    handle = Stack(stack.directory)
+
+    def on_step(server, what):
+        if (server, what) == ("redis", "ready"):
+            record = RunFile(handle.folder.run_file(server)).running()
+            assert record is not None
+            kill(record.process.pid)
+
+    assert handle.up(on_step=on_step).redis_url == stack.status()["redis"]["address"]
+    assert {name: entry["state"] for name, entry in stack.status().items()} == {"kafka": "running", "redis": "dead"}
 
 
 def test_as_a_context_manager_a_stack_is_down_at_the_end(new_stack, only_redis):
@@ -144,7 +251,7 @@ def test_a_temporary_stack_whose_owner_was_killed_is_cleared_away_by_the_next(on
 import os, signal
 from enrich.dev import stack, temporary_stack
 stack.ALWAYS = ("redis",)
-stack.Stack._addresses = lambda self, state: None
+stack.Stack._addresses = lambda self, state, names: None
 with temporary_stack(quiet=True):
     os.kill(os.getpid(), signal.SIGKILL)
 """

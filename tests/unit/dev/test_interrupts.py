@@ -84,3 +84,13 @@ def test_in_another_thread_nothing_is_held_back_because_nothing_arrives_there():
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_inside_children_say_how_they_end_and_afterwards_all_is_as_it_was():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with deferred():
+            assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGCHLD, before)
