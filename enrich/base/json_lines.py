@@ -7,19 +7,26 @@ import sys
 from datetime import datetime
 from typing import Any
 
+_SEPARATORS = (", ", ": ")
+
 # A terminal obeys these, and JSON does not ask for escapes. They stand in texts only.
 _CONTROL = re.compile("[\x7f-\x9f]")
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """Prints one JSON object on one line of stdout."""
-    sys.stdout.write(json_text(value) + "\n")
+    """Prints one JSON object on one line of stdout, with escapes if its encoding lacks a letter."""
+    text = json_text(value)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text), separators=_SEPARATORS)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def json_text(value: dict[str, Any]) -> str:
     """JSON on one line, also of rows: bytes as base64, decimals as text, times in ISO 8601, maps as objects."""
-    text = json.dumps(_plain(value), ensure_ascii=False, separators=(", ", ": "), default=str)
+    text = json.dumps(_plain(value), ensure_ascii=False, separators=_SEPARATORS, default=str)
     return text if text.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -39,7 +39,7 @@ def demo(
             for chapter in tell_story(world, look_s):
                 print_json({"chapter": chapter.name, "title": chapter.title, **chapter.facts})
                 holds &= chapter.holds
-        elif sys.stdout.isatty():
+        elif _is_drawn_on():
             holds = _on_terminal(world, look_s)
         else:
             holds = _in_lines(world, look_s)
@@ -54,6 +54,13 @@ def _hang_up(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 
     # The terminal went away: servers and programs, which have sessions of their own, are ended as after Ctrl-C.
     signal.signal(signum, signal.SIG_IGN)  # shell and kernel send one each: the second must not break off the unwinding
     raise SystemExit(128 + signum)
+
+
+def _is_drawn_on() -> bool:
+    from rich.console import Console
+
+    # On a terminal that cannot move its cursor, as in an editor, nothing would be seen until the end.
+    return sys.stdout.isatty() and not Console().is_dumb_terminal
 
 
 def _in_lines(world: "DemoWorld", look_s: float) -> bool:

@@ -1,5 +1,6 @@
 """`enrich dev`: the embedded stack of real servers without containers."""
 
+import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,11 +143,12 @@ def reset(
 
 def _show_addresses(addresses: "Addresses", directory: Path) -> None:
     from rich.console import Console
+    from rich.markup import escape
 
     console = Console(highlight=False, soft_wrap=True)
     for name, address in addresses.running().items():
-        console.print(f"[bold]{name:<24}[/] {address}")  # no table: it would fold addresses, which people copy
-    option = _option(directory)
+        console.print(f"[bold]{name:<24}[/] {escape(address)}")  # no table: it would fold addresses, which people copy
+    option = escape(_option(directory))
     console.print(f"[dim]next: enrich init · enrich demo · enrich dev status{option} · enrich dev down{option}[/]")
 
 
@@ -186,4 +188,5 @@ def _as_json(server: "ServerStatus") -> dict[str, object]:
 
 
 def _option(directory: Path) -> str:
-    return "" if directory == _DEFAULT else f" --dir {directory}"
+    """As a shell takes it."""
+    return "" if directory == _DEFAULT else f" --dir {shlex.quote(str(directory))}"

@@ -1,7 +1,10 @@
 """The program's top: builds the command tree, runs it, and turns every error into a message and an exit code."""
 
+import io
+import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -84,15 +87,27 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 
 def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
+    # What a terminal's encoding lacks is shown as a question mark, and ends no command. (JSON escapes it.)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(outcome(_run))
 
 
 def _run() -> int:
-    stdout = sys.stdout
+    stdout, file = sys.stdout, _stdout_file()
     try:
         app()
     except SystemExit:
-        if sys.stdout is not stdout:  # typer replaces it once nobody reads it, and ends with 1: a difference
+        # Once nobody reads it typer replaces the object, and rich what is behind it, and both end with 1: a difference.
+        if sys.stdout is not stdout or _stdout_file() != file:
             raise SystemExit(128 + signal.SIGPIPE) from None
         raise
     return DONE
+
+
+def _stdout_file() -> tuple[int, int] | None:
+    """Which one it is. None for what is no file."""
+    with suppress(OSError, ValueError, AttributeError):
+        found = os.fstat(sys.stdout.fileno())
+        return found.st_dev, found.st_ino
+    return None

@@ -57,3 +57,10 @@ def test_an_error_is_a_log_record_where_logs_are_json(monkeypatch):
 def test_json_output_is_one_object_on_one_line(capsys):
     print_json({"a": "line\nbreak", "ü": None})
     assert capsys.readouterr().out == '{"a": "line\\nbreak", "ü": null}\n'
+
+
+def test_json_output_escapes_what_its_encoding_lacks(monkeypatch):
+    out = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out, encoding="ascii", errors="replace"))
+    print_json({"ü": "日本", "n": 12345678901234567890})
+    assert out.getvalue() == b'{"\\u00fc": "\\u65e5\\u672c", "n": 12345678901234567890}\n'

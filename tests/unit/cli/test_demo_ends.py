@@ -1,5 +1,7 @@
-"""`enrich demo` ends what it started when its terminal goes away."""
+"""`enrich demo` and its terminal: it ends what it started when that goes away, and says on any what it does."""
 
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -40,3 +42,26 @@ def test_the_end_of_its_terminal_ends_the_demo_with_all_that_it_started(before, 
         [sys.executable, "-c", _PROGRAM, "demo", "--json", before], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.splitlines()) == (code, says), done.stderr
+
+
+_STORY = """
+import contextlib, sys, types
+import enrich.cli.main
+
+def story(world, look_s, announce):
+    announce("it begins")
+    return []
+
+sys.modules["enrich.demo"] = types.SimpleNamespace(demo_world=lambda quiet: contextlib.nullcontext(), tell_story=story)
+enrich.cli.main.main()
+"""
+
+
+def test_a_terminal_that_cannot_be_drawn_on_gets_line_after_line():
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "dumb"}
+    command = [sys.executable, "-c", _STORY, "demo"]
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment):
+        os.close(theirs)
+        assert os.read(ours, 100).startswith(b"... it begins")
+        os.close(ours)

@@ -56,11 +56,12 @@ def test_a_wrong_word_is_a_usage_error_without_a_traceback(arguments):
     assert "Traceback" not in done.stderr
 
 
-def test_output_that_nobody_reads_is_no_difference():
+@pytest.mark.parametrize("arguments", [["config", "schema"], ["config", "check", "-c", "examples/plays.yaml"]])
+def test_output_that_nobody_reads_is_no_difference(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as closed:
-        done = subprocess.run([ENRICH, "config", "schema"], stdout=closed, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([ENRICH, *arguments], stdout=closed, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
