@@ -50,6 +50,7 @@ from enrich.host.on_demand import wire
 from enrich.host.on_demand.keeper import OnDemandKeeper
 from enrich.host.process.agent import Agent
 from enrich.host.process.metrics import AgentMetrics, agent_page
+from enrich.host.process.old_stores import OldStores
 from enrich.host.process.own_code import OwnCode
 from enrich.host.reader.schemas import SchemaDesk
 from enrich.host.tables import AnyTable, TopicTable, all_tables
@@ -180,13 +181,14 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
             if server is not None:
                 held.callback(server.close)
         _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(paths.folder)})
-        needed_until, code = time.monotonic() + linger_s, OwnCode()
+        needed_until, code, old = time.monotonic() + linger_s, OwnCode(), OldStores(paths.folder)
         looked_at = 0.0
         while time.monotonic() < needed_until:
             agent.step()
             if time.monotonic() - looked_at >= 1:
                 looked_at = time.monotonic()
                 lock.require_held()
+                old.look()
                 if _is_needed(leases):
                     needed_until = looked_at + linger_s
                 if not code.is_there():

@@ -136,5 +136,10 @@ class RocksSnapshot:
     def seq(self) -> Seq:
         return self._state.seq
 
+    @property
+    def quarantined(self) -> int:
+        """How many records the quarantines of all tables keep."""
+        return sum(table.quarantine.kept_records for table in self._state.tables.values())
+
     def table(self, name: str) -> RocksTable:
         return self._reader.table(name, self._state, self._taken)
