@@ -8,7 +8,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from enrich.base.errors import Unreachable
-from enrich.kafka.clients.errors import kafka_errors, mapped
+from enrich.kafka.clients.errors import NO_MEMBER, kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_store_consumer
 
 _BATCH = 4_000
@@ -82,7 +82,9 @@ def _ended(topic: str, events: list[Message], end_offsets: Mapping[int, int]) ->
     ended = set()
     for event in events:
         error = event.error()
-        if error is None or (error.retriable() and error.code() != KafkaError._PARTITION_EOF):
+        if error is None or error.code() == NO_MEMBER:
+            continue
+        if error.retriable() and error.code() != KafkaError._PARTITION_EOF:
             continue
         partition, offset = _position(event)
         if error.code() != KafkaError._PARTITION_EOF:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from enrich.base.backoff import Backoff
 from enrich.base.errors import BadRecord, EnrichError
 from enrich.kafka import Connection, Topics, new_store_consumer
-from enrich.kafka.clients.errors import kafka_errors, mapped
+from enrich.kafka.clients.errors import NO_MEMBER, kafka_errors, mapped
 from enrich.tally import Report, decoded
 
 _log = logging.getLogger("enrich.observe")
@@ -107,7 +107,7 @@ class Reports:
                     # The last may be the marker of a transaction, which is no message.
                     if partition is not None and offset is not None:
                         self._next[partition] = max(self._next.get(partition, 0), offset)
-                elif not error.retriable():
+                elif not error.retriable() and error.code() != NO_MEMBER:
                     raise mapped(error, f"topic {self._topic}")
                 continue
             if partition is None or offset is None:

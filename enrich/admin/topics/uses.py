@@ -68,7 +68,8 @@ def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used
     yield from _of_ingest(pipeline)
     yield from _of_expel(pipeline)
     if pipeline.tallies_topic is not None:
-        yield Used(pipeline.tallies_topic, Use.tallies, "tallies of all nodes", WRITES, kept=KEPT)
+        rights = WRITES if pipeline.observe is None else READS | WRITES
+        yield Used(pipeline.tallies_topic, Use.tallies, "tallies of all nodes", rights, kept=KEPT)
     if pipeline.observe is not None:
         yield Used(pipeline.ratings_topic, Use.ratings, "ratings of the pipeline", READS | WRITES)
         yield Used(

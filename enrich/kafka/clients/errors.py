@@ -89,6 +89,10 @@ MISSING_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, Ka
 LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 """The offset does not exist any more: retention or compaction removed it, or the brokers lost it."""
 
+NO_MEMBER = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""What a client also hears that reads from offsets and is no member of a group: it asks for a coordinator all the same,
+and reads whatever the answer is."""
+
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that the brokers run and that kafka.bootstrap_servers names them",
     CorruptState: "rebuild the table: its local state no longer matches the topic",

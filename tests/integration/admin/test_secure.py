@@ -123,6 +123,22 @@ def test_a_user_without_rights_is_told_which_one_is_missing(secure, config_of):
     wait_until(lambda: not told_of(), what="the right on the group")
 
 
+def test_who_reads_from_offsets_needs_no_right_on_a_group(secure, config_of):
+    """The rights of the page, and no more: the client asks for a group's coordinator all the same."""
+    owner, guest = config_of(), config_of(username=GUEST)
+    assert enrich("topics", "apply", "--yes", "-c", owner).returncode in (0, 4)
+    assert enrich("table", "put", "users", "ann", '{"plan": "pro"}', "-c", owner).returncode == 0
+    for right in (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS):
+        grant(secure, right)
+
+    def read(*how):
+        done = enrich("table", "get", "users", "ann", *how, "-c", guest, "--json")
+        return [row["value"] for row in lines(done)]
+
+    wait_until(lambda: read("--from-topic") == [{"plan": "pro"}], what="the topic's row", deadline_s=60)
+    assert read() == [{"plan": "pro"}]  # by an agent
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
