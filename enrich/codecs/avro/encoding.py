@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from fastavro import parse_schema, schemaless_writer
+from fastavro import schemaless_writer
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.avro.fitting import fits, is_sure
+from enrich.codecs.avro.schemas.parsing import parsed_to_write
 from enrich.codecs.encoding import Encoded
 from stores.json_text import is_json_text
 
@@ -27,8 +28,7 @@ class AvroEncoder:
     def __init__(self, schema: str, schema_id: int | None = None) -> None:
         parsed = json.loads(schema)
         self._fields: dict[str, Any] = {field["name"]: field for field in parsed["fields"]}
-        self._names: dict[str, Any] = {}
-        self._schema: Any = parse_schema(parsed, named_schemas=self._names)
+        self._schema, self._names = parsed_to_write(parsed)
         self._header = b"" if schema_id is None else _HEADER + schema_id.to_bytes(4, "big")
         self.identity = f"avro/1 {schema_id} {schema}"
 

@@ -28,6 +28,7 @@ from enrich.codecs.avro.leaf_bytes import (
     of_length,
     with_length,
 )
+from enrich.codecs.avro.schemas.parsing import of_defaults, parsed_to_write
 from enrich.codecs.joining import joined, null_where
 
 Write = Callable[[pa.Array], pa.BinaryArray]
@@ -60,10 +61,7 @@ class AvroWriter:
 
     @cached_property
     def _write(self) -> Write:
-        from fastavro import parse_schema
-
-        names: dict[str, Any] = {}
-        parsed = parse_schema(json.loads(self.schema), named_schemas=names)
+        parsed, names = parsed_to_write(json.loads(self.schema))
         return _Schema(names).write(parsed, self.kind, "the value")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,11 +125,10 @@ class _Schema:
 
     def _default(self, declared: Any) -> bytes:
         """Of a field: fastavro writes it where the record has none."""
-        from fastavro import parse_schema, schemaless_writer
+        from fastavro import schemaless_writer
 
         body = io.BytesIO()
-        record = {"type": "record", "name": "enrich.Default", "fields": [declared]}
-        schemaless_writer(body, parse_schema(record, named_schemas=dict(self.names)), {})
+        schemaless_writer(body, of_defaults(declared, self.names), {})
         return body.getvalue()
 
     def _union(self, branches: Sequence[Any], kind: pa.DataType, what: str) -> Write:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from enrich.codecs.avro.encoding import AvroEncoder
 from enrich.codecs.avro.writing import AvroWriter, NoWay
 from tests.property.codecs.avro_values import Typed, records, written
 
@@ -70,6 +71,43 @@ def test_a_field_without_a_column_has_its_default_and_types_are_known_by_their_n
     kind = pa.struct([("two", pa.struct([("x", pa.int32())])), ("one", pa.struct([("x", pa.int64())]))])
     one = {"one": {"x": 3}, "two": {"x": 4}}
     assert bytes_of(schema, kind, one, {**one, "two": None}) == [b"\6\0\2n\2\x08", b"\6\0\2n\0"]
+
+
+STATUS = {"type": "enum", "name": "Status", "symbols": ["a", "b"]}
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "bytes", "default": "\u00ff"}]}
+
+
+@pytest.mark.parametrize("namespace", [{}, {"namespace": "x.y"}])
+@pytest.mark.parametrize(
+    ("type_", "default", "body"),
+    [
+        (["null", "Status"], None, b"\0"),
+        ("Status", "b", b"\2"),
+        (["null", "Outer"], None, b"\0"),
+        ("bytes", "", b"\0"),
+        ("bytes", "\u00ff", b"\2\xff"),
+        ({"type": "bytes"}, "a", b"\2a"),
+        (["bytes", "null"], "a", b"\0\2a"),
+        (["null", "bytes"], None, b"\0"),
+        (["string", "bytes"], "a", b"\0\2a"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\0\1", b"\0\1"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "\u0001", b"\2\1"),
+        ({"type": "array", "items": "bytes"}, ["a", ""], b"\4\2a\0\0"),
+        ({"type": "map", "values": ["null", "bytes"]}, {"k": "a"}, b"\2\2k\2\2a\0"),
+        (INNER, {}, b"\2\xff"),
+        (INNER, {"x": "a"}, b"\2a"),
+        (["null", INNER], None, b"\0"),
+    ],
+)
+def test_defaults_of_any_type_are_written_by_routes_and_by_sources(type_, default, body, namespace):
+    fields = [{"name": "one", "type": STATUS}, {"name": "two", "type": type_, "default": default}]
+    schema = {"type": "record", "name": "Outer", **namespace, "fields": fields}
+    kind = pa.struct([("one", pa.string())])
+    assert bytes_of(schema, kind, {"one": "b"}) == [b"\2" + body]
+    rows = pa.record_batch({"one": ["b"]})
+    encoder = AvroEncoder(json.dumps(schema))
+    encoder.check(rows.schema)
+    assert encoder.encode(rows).values.to_pylist() == [b"\2" + body]
 
 
 def test_of_several_branches_the_first_that_takes_the_type_is_written():
