@@ -2,6 +2,8 @@
 
 import json
 import logging
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +41,7 @@ def _is_harmless(shown: str) -> bool:
 
 def _letter() -> Letter:
     header = (HOSTILE, b"1")
-    own = {"key": b"k", "value": b"v", "length": 1, "headers": [header], "timestamp": 0, "replays": 0}
-    return Letter("plays.dlq", HOSTILE, "plays", 0, 1, HOSTILE, HOSTILE, HOSTILE, **own)
+    return Letter("plays.dlq", HOSTILE, "plays", 0, 1, HOSTILE, HOSTILE, HOSTILE, b"k", b"v", 1, [header], 0, 0)
 
 
 def test_rows(capsys):
@@ -68,7 +69,7 @@ def test_what_is_purged(capsys, monkeypatch):
     monkeypatch.setattr(dlq, "_start", lambda *_: (None, None))
     monkeypatch.setattr(dlq, "_letters", lambda *_: [_letter()])
     with pytest.raises(Exception, match="add --yes"):
-        dlq.purge(None, every=True)
+        dlq.purge(Path(), every=True)
     shown = capsys.readouterr().out
     assert shown == f"{ESCAPED}: {ESCAPED}\n"
 
@@ -102,7 +103,14 @@ def test_keys_that_a_move_has_not_made_equal(capsys):
 
 
 def test_routes(capsys):
-    route = {"name": "users", "state": "waiting", "lag": None, "rows_per_s": 0.0, "counters": {}, "details": {}}
+    route: dict[str, Any] = {
+        "name": "users",
+        "state": "waiting",
+        "lag": None,
+        "rows_per_s": 0.0,
+        "counters": {},
+        "details": {},
+    }
     statuses._print_people([{**route, "last_error": f"two rows have the key {HOSTILE}"}])
     shown = capsys.readouterr().out
     assert ESCAPED in shown
