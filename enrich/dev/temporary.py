@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from enrich.base.errors import EnrichError
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.processes import Identity, identify
 from enrich.dev.processes.process import is_alive, place
 from enrich.dev.progress import shown
@@ -38,16 +38,24 @@ def temporary_stack(
 def temporary_directory() -> Iterator[Stack]:
     """A stack that is not started yet, in a new directory of the user's cache folder. Deleted after the block.
 
-    Also deletes the stacks of owners that were killed before they could do it.
+    Also deletes the stacks of owners that were killed before they could do it. Raises ConfigError if that folder cannot
+    be written.
     """
     parent = cache_folder().parent / "stacks"
-    parent.mkdir(parents=True, exist_ok=True)
-    _clear_orphaned(parent)
-    owner = identify(os.getpid())
-    prefix = f"{place()}-" + ("0-0-" if owner is None else f"{owner.pid}-{owner.started}-")
-    stack = Stack(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    # Other users than its owner need access: PostgreSQL does not run as root.
-    stack.folder.path.chmod(0o755)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _clear_orphaned(parent)
+        owner = identify(os.getpid())
+        prefix = f"{place()}-" + ("0-0-" if owner is None else f"{owner.pid}-{owner.started}-")
+        stack = Stack(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        # Other users than its owner need access: PostgreSQL does not run as root.
+        stack.folder.path.chmod(0o755)
+    except OSError as error:
+        raise ConfigError(
+            f"no temporary stack can be made: {error.strerror}",
+            where=str(error.filename or parent),
+            next_step="make that writable, or set XDG_CACHE_HOME to another folder",
+        ) from error
     try:
         yield stack
     finally:

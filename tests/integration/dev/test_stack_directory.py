@@ -245,6 +245,14 @@ def test_a_temporary_stack_that_could_not_start_leaves_nothing(tmp_path, monkeyp
     assert list((tmp_path / "enrich" / "stacks").iterdir()) == []
 
 
+def test_a_cache_folder_that_cannot_be_written_is_an_error_that_names_it(tmp_path, monkeypatch):
+    """As that of a user who has no home."""
+    (tmp_path / "home").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    with pytest.raises(ConfigError, match=f"{tmp_path}.* set XDG_CACHE_HOME to another folder"), temporary_stack():
+        pass
+
+
 def test_a_temporary_stack_whose_owner_was_killed_is_cleared_away_by_the_next(only_redis, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     owner = """
