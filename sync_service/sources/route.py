@@ -13,7 +13,7 @@ from enrich.kafka import Admin, Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import ClientOver
 from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.turns import Turn
-from enrich.kafka.writing.room import sized_for
+from enrich.kafka.writing.room import sized
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
 from sync_service.sources.known.catching_up import facts_of
@@ -87,8 +87,8 @@ class SourceRoute:
         encoder, source = self._new_encoder(), self._new_source(stopping.is_set)
         admin, consuming = new_admin_client(self._connections.common), self._connections.consumer
         topics = Topics(admin)
-        producing = sized_for([work.topic], topics, self._connections.producer)
         facts = facts_of(topics, work.topic, self._connections.producer)
+        producing = sized(self._connections.producer, [facts.room])
         guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
         turn = in_turn(work, self._connections, admin, self._reporter, stopping)
         with turn as checkpoint, ExitStack() as held:

@@ -12,7 +12,7 @@ from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.ways import GONE, Way, Ways
 from enrich.kafka.topic_settings import is_compacted
 from enrich.kafka.writing.dead_letters import record_size
-from enrich.kafka.writing.room import LARGEST_MESSAGE, room_in, sized_for
+from enrich.kafka.writing.room import LARGEST_MESSAGE, room_by, sized_for
 from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
 
 _AT_A_TIME, _BYTES_AT_A_TIME = 1_000, 32 * 2**20
@@ -53,8 +53,8 @@ class Replay:
         self._ways = ways
         self._force = force
         self._report = report
-        self._compacted: dict[str, bool | None] = {}
-        self._rooms: dict[str, int] = {}
+        self._settings: dict[str, Mapping[str, str] | None] = {}
+        """Of each topic that a letter names; None: there is none."""
         self.outcome = Replayed()
 
     def run(self, selection: Selection, *, dry: bool = False) -> Replayed:
@@ -106,9 +106,10 @@ class Replay:
             yield letter, way
 
     def _reason_to_stay(self, letter: Letter, way: Way, newer: Mapping[str, RecordId]) -> str | None:
-        compacted = self._is_compacted(way.topic)
-        if compacted is None:
+        settings = self._settings_of(way.topic)
+        if settings is None:
             return GONE
+        compacted = is_compacted(settings)
         if letter.is_masked:
             return MASKED
         if letter.is_cut:
@@ -117,7 +118,7 @@ class Replay:
             return NO_KEY
         if compacted and not letter.value:
             return EMPTY
-        if record_size(letter.key, letter.value, way.headers) > self._room_in(way.topic):
+        if record_size(letter.key, letter.value, way.headers) > room_by(settings, self._cluster.connection):
             return TOO_LARGE
         if self._force:
             return None
@@ -126,7 +127,7 @@ class Replay:
     def _newer(self, some: Sequence[Letter]) -> dict[str, RecordId]:
         """The newer record by letter name, for letters of compacted topics."""
         found: dict[str, RecordId] = {}
-        for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
+        for topic in {letter.topic for letter in some if is_compacted(self._settings_of(letter.topic) or {})}:
             of = {
                 Origin(letter.key, *letter.place[1:], letter.timestamp): letter
                 for letter in some
@@ -143,17 +144,11 @@ class Replay:
                 latest[same] = origin
         return found
 
-    def _is_compacted(self, topic: str) -> bool | None:
-        if topic not in self._compacted:
+    def _settings_of(self, topic: str) -> Mapping[str, str] | None:
+        if topic not in self._settings:
             known = self._cluster.topics.exists(topic)
-            settings = self._cluster.topics.settings(topic) if known else {}
-            self._compacted[topic] = is_compacted(settings) if known else None
-        return self._compacted[topic]
-
-    def _room_in(self, topic: str) -> int:
-        if topic not in self._rooms:
-            self._rooms[topic] = room_in([topic], self._cluster.topics, self._cluster.connection)
-        return self._rooms[topic]
+            self._settings[topic] = self._cluster.topics.settings(topic) if known else None
+        return self._settings[topic]
 
     def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:
         producer.produce_one(way.topic, letter.key, letter.value, headers=way.headers, partition=way.partition)

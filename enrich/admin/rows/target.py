@@ -16,7 +16,7 @@ from enrich.config import KeyKind, Pipeline, Table
 from enrich.host.tables import TopicTable
 from enrich.kafka import Connection
 from enrich.kafka.topic_settings import largest_row
-from enrich.kafka.writing.room import sized_for
+from enrich.kafka.writing.room import room_by, sized
 from enrich.kafka.writing.transactions import Span, TransactionalProducer
 from stores.protocol import Decoder
 
@@ -34,6 +34,8 @@ class Target:
     decoder: Decoder
     largest: int
     """Largest size of key and value of a record together, in bytes."""
+    room: int
+    """The largest record, in bytes."""
     other_writer: str | None
     """The sync service's source that writes the topic, if there is one."""
 
@@ -45,7 +47,7 @@ class Target:
     @property
     def writing(self) -> Connection:
         """The settings of a producer of its rows."""
-        return sized_for([self.topic], self.cluster.topics, self.cluster.connection)
+        return sized(self.cluster.connection, [self.room])
 
     @contextmanager
     def transaction(self, producer: TransactionalProducer) -> Iterator[dict[int, Span]]:
@@ -91,7 +93,7 @@ def target_of(pipeline: Pipeline, table: TopicTable, cluster: Cluster) -> Target
     """Raises Unreachable if a needed registry does not answer."""
     section = pipeline.tables[table.name]
     with needs("DESCRIBE_CONFIGS", f"topic {table.topic}"):
-        largest = largest_row(cluster.connection, cluster.topics.settings(table.topic))
+        settings = cluster.topics.settings(table.topic)
     sources = {} if pipeline.sync is None else pipeline.sync.sources
     return Target(
         cluster,
@@ -101,6 +103,7 @@ def target_of(pipeline: Pipeline, table: TopicTable, cluster: Cluster) -> Target
         table.topic,
         encoder_of_table(section, pipeline.kafka),
         table.spec.decoder,
-        largest,
+        largest_row(cluster.connection, settings),
+        room_by(settings, cluster.connection),
         next((source for source, given in sources.items() if given.topic == table.topic), None),
     )

@@ -1,6 +1,6 @@
 """How large records may be in topics, and producers that write there what the topics take, however large."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from enrich.base.errors import ConfigError
 from enrich.kafka.clients.making import Connection
@@ -18,14 +18,23 @@ _LARGEST_BATCH = 1_000_000
 
 def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
     """The largest record that all of these topics take, in bytes; a batch must fit too, or brokers refuse it whole."""
-    ours = producer.get("message.max.bytes")
-    rooms = [LARGEST_MESSAGE if ours is None else int(str(ours))]
+    rooms = [_most(producer)]
     for name in names:
         try:
-            rooms.append(int(topics.settings(name).get("max.message.bytes", DEFAULT_ROOM)) - _BATCH_OVERHEAD)
+            rooms.append(room_by(topics.settings(name), producer))
         except ConfigError:  # this user may not read the settings: take the default of most brokers
             rooms.append(DEFAULT_ROOM)
     return min(rooms)
+
+
+def room_by(settings: Mapping[str, str], producer: Connection) -> int:
+    """The same of one topic, by its settings."""
+    return min(_most(producer), int(settings.get("max.message.bytes", DEFAULT_ROOM)) - _BATCH_OVERHEAD)
+
+
+def _most(producer: Connection) -> int:
+    ours = producer.get("message.max.bytes")
+    return LARGEST_MESSAGE if ours is None else int(str(ours))
 
 
 def sized(producer: Connection, rooms: Collection[int]) -> Connection:

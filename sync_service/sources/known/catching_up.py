@@ -11,6 +11,7 @@ from enrich.base.errors import ConfigError, CorruptState, Retryable
 from enrich.kafka import Connection, Topics, read_topic
 from enrich.kafka.records import key_of, value_of
 from enrich.kafka.topic_settings import largest_row
+from enrich.kafka.writing.room import room_by
 from sync_service.sources.known.rows import DIGEST, KnownRows, digests_of
 
 _SETTLED_S, _SETTLING_S = 30.0, 0.01
@@ -26,6 +27,8 @@ class TopicFacts:
     delete_retention_ms: int
     largest: int
     """Most bytes of key and value together."""
+    room: int
+    """The largest record, in bytes."""
 
 
 def facts_of(topics: Topics, name: str, connection: Connection) -> TopicFacts:
@@ -38,7 +41,8 @@ def facts_of(topics: Topics, name: str, connection: Connection) -> TopicFacts:
             where=f"topic {name}",
             next_step="set cleanup.policy=compact",
         )
-    return TopicFacts(name, topic_id, int(settings.get("delete.retention.ms", 0)), largest_row(connection, settings))
+    largest, room = largest_row(connection, settings), room_by(settings, connection)
+    return TopicFacts(name, topic_id, int(settings.get("delete.retention.ms", 0)), largest, room)
 
 
 def catch_up(
