@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -113,9 +114,9 @@ class ExpelRoute:
         self._outbox: Outbox | None = None
         self._progressed_ms: int | None = None
         self._losses = Losses(plan.name, self._meter, _log)
-        self._warnings: list[str] = []
         self._is_on_hold = False
-        self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
+        spilled = partial(self._meter.count, "dead_letters_spilled")
+        self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", spilled)
         self._reporter: Reporter | None = None
 
     @property
@@ -226,19 +227,13 @@ class ExpelRoute:
     def _hold_here(self, reason: str) -> None:
         self._clients.holds.hold(self.name, reason)
 
-    def _spilled(self) -> None:
-        self._meter.count("dead_letters_spilled")
-        warning = f"the DLQ refuses some dead letters: they are in {self._spill.path}"
-        if warning not in self._warnings:
-            self._warnings = [*self._warnings, warning]
-
     def _client_error(self, error: KafkaError) -> None:
         if self._flow is not None:
             self._flow.client_error(error)
 
     def status(self) -> RouteStatus:
         flow, lane, outbox, totals = self._flow, self._lane, self._outbox, dict(self._meter.totals())
-        warnings = [*self._losses.warnings, *self._warnings, *self._clients.tallies.warnings]
+        warnings = [*self._losses.warnings, *self._spill.warnings, *self._clients.tallies.warnings]
         details: dict[str, Any] = {"topic": self._plan.section.topic, "warnings": warnings}
         if flow is None or lane is None or outbox is None:
             progressed = self._progressed_ms

@@ -119,15 +119,10 @@ class WritebackRoute:
         self._progressed_ms: int | None = None
         self._room, self._refused_room = 0, _MOST_ROOM
         """Largest record that may be sent on, in bytes, and the size that was refused before."""
-        self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
+        spilled = partial(self._meter.count, "dead_letters_spilled")
+        self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", spilled)
         self._reporter: Reporter | None = None
         self._reader: RecordReader | None = None
-
-    def _spilled(self) -> None:
-        self._meter.count("dead_letters_spilled")
-        warning = f"the DLQ refuses some dead letters: they are in {self._spill.path}"
-        if warning not in self._warnings:
-            self._warnings = [*self._warnings, warning]
 
     @property
     def name(self) -> str:
@@ -258,6 +253,8 @@ class WritebackRoute:
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())
         warnings = [*self._warnings, *self._doubt_warnings(), *self._release_warnings()]
+        if self._tier is None:  # it has the file of its retry topics, too
+            warnings += self._spill.warnings
         warnings += self._clients.tallies.warnings
         details: dict[str, Any] = {"topic": self._topic, "warnings": warnings}
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.state.rewinds)

@@ -4,7 +4,8 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from enrich.base.errors import Retryable
@@ -21,6 +22,14 @@ class Spill:
         """`kept` is called for each dead letter that was written."""
         self.path = path
         self._kept = kept
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """That there are some, also of earlier runs, until somebody takes the file away."""
+        with suppress(OSError):
+            if self.path.stat().st_size:
+                return (f"the DLQ has refused some dead letters: they are in {self.path}",)
+        return ()
 
     def keep(self, letter: DeadLetter) -> None:
         """The dead letter is on disk when this returns. Raises Retryable if it cannot be written."""
