@@ -11,7 +11,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from enrich.service.bounded_http import BoundedServer
 from enrich.service.page import METRICS_TYPE, HandlerServer, Page, QuietHandler
@@ -100,22 +100,18 @@ def _handler(
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 - the base class names it
-            url = urlsplit(self.path)
-            if (
-                token is not None
-                and url.path not in _OPEN_TO_ALL
-                and not _has(self.headers.get("Authorization"), token)
-            ):
+            path, _, query = self.path.partition("?")
+            if token is not None and path not in _OPEN_TO_ALL and not _has(self.headers.get("Authorization"), token):
                 self._refuse()
                 return
-            if url.path in content:
-                self._give(HTTPStatus.OK, *content[url.path])
-            elif url.path == "/api/events":
+            if path in content:
+                self._give(HTTPStatus.OK, *content[path])
+            elif path == "/api/events":
                 self._watch()
-            elif url.path.startswith("/api/"):
-                self._answer(url.path.removeprefix("/api/"), url.query)
+            elif path.startswith("/api/"):
+                self._answer(path.removeprefix("/api/"), query)
             else:
-                self._page(url.path)
+                self._page(path)
 
         def _answer(self, name: str, query: str) -> None:
             answer = answers.get(name)

@@ -297,7 +297,7 @@ function showPrograms() {
 
 function showAll() {
   showHealth(); showTrouble(null); showAlarms(); showWays(); showChain(); showPie(); showStack(); showHeat(); showLoss(); showDays(); showPrograms();
-  const headroom = state.rating_per_s ? `Rated at ${count(Math.round(state.rating_per_s))} events/s.` : "Nobody has rated this pipeline: enrich rate run.";
+  const headroom = state.rating_per_s !== null ? `Rated at ${count(Math.round(state.rating_per_s))} events/s.` : "Nobody has rated this pipeline: enrich rate run.";
   $("foot").textContent = `Busiest minute: ${count(Math.round(state.peak_per_s))} events/s. ${headroom} As of ${new Date(state.now_ms).toISOString().slice(11, 19)} UTC.`;
   document.body.dataset.shown = String(state.now_ms);
 }
@@ -341,6 +341,19 @@ $("heat").addEventListener("keydown", (event) => {
 function watch() {
   const events = new EventSource("api/events");
   events.addEventListener("state", (event) => { take(JSON.parse(event.data)); });
+  // A browser asks again by itself if nobody answers, and never after an answer that is an error: of a proxy, or of the
+  // observer that has too many pages open.
+  events.addEventListener("error", async () => {
+    if (events.readyState !== EventSource.CLOSED) return;
+    setTimeout(watch, 5000);
+    const found = await ask("state");
+    if (found && found.minutes) take(found);
+  });
 }
-setInterval(() => { if (state && Date.now() - heardAt > 15000) showTrouble(heardAt / 1000); }, 1000);
+const openedAt = Date.now();
+setInterval(() => {
+  if (Date.now() - (heardAt || openedAt) <= 15000) return;
+  if (state) showTrouble(heardAt / 1000);
+  else $("health").querySelector(".text").textContent = "The observer does not answer. It is asked again.";
+}, 1000);
 watch();

@@ -1,6 +1,7 @@
 """The program on a real broker: nodes are played, what it writes and shows is what users get."""
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
@@ -144,6 +145,11 @@ def test_the_page_has_a_token_and_answers_what_is_asked_wrong(new_world: NewWorl
         assert observer.ask(f"/api/minute?route={way}&minute=soon", **bearer)[0] == 400
         assert observer.ask(f"/api/day?route={way}&day=32", **bearer)[0] == 400
         assert observer.ask("/static/../program.py", **bearer)[0] == 404
+        host, _, port = observer.page.rpartition(":")
+        with socket.create_connection((host, int(port)), 30) as other:
+            other.sendall(b"GET http://[/ HTTP/1.0\r\nAuthorization: Bearer very secret\r\n\r\n")
+            assert other.makefile("rb").readline().startswith(b"HTTP/1.0 404")
+        assert "Traceback" not in observer.said()
         assert b"very secret" not in observer.ask("/api/state", **bearer)[1] + observer.ask("/status", **bearer)[1]
         assert b"very secret" not in observer.log.read_bytes()
         assert b"enrich_observe_ready 1.0" in observer.ask("/metrics")[1]

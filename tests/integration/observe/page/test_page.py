@@ -1,7 +1,9 @@
 """The page in a real browser: each state that people may find it in."""
 
+import http.client
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -126,3 +128,19 @@ def test_while_the_broker_is_away_it_says_since_when(page: Browser, tmp_path) ->
             assert "10" in page.text("#loss tbody"), "what is known is still shown"
             page.keep("away")
             assert page.complaints() == []
+
+
+def test_it_goes_on_after_an_answer_that_is_an_error(page: Browser, new_world: NewWorld) -> None:
+    """As a proxy gives it while the observer is away: a browser does not ask for events again after that."""
+    with observing(new_world().file) as observer, ExitStack() as others:
+        observer.until_ready()
+        for _ in range(32):
+            other = http.client.HTTPConnection(observer.page)
+            others.callback(other.close)
+            other.request("GET", "/api/events")
+            assert other.getresponse().status == 200
+        assert observer.ask("/api/events")[0] == 503
+        page.open(f"http://{observer.page}/")
+        page.until("#health", lambda text: "No minute is judged yet" in text)
+        shown = [page.driver.execute_script("return document.body.dataset.shown")]
+        page.until("#foot", lambda _: page.driver.execute_script("return document.body.dataset.shown") != shown[0])
