@@ -105,6 +105,17 @@ def test_each_answer_says_who_must_act(status, body, error, message):
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("schema_id", [2**31, 2**32 - 1])
+def test_an_id_that_no_registry_has_given_makes_its_record_bad(schema_id):
+    """Confluent's registry does not know the path: its ids have 31 bits."""
+    answer = 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+    with serving(lambda _: answer) as (url, _):
+        with pytest.raises(BadRecord, match=f"schema id {schema_id} is not in the schema registry"):
+            Registry(RegistryAccess(url), deadline_s=5).get(schema_id)
+        with pytest.raises(ConfigError, match="status 404"):  # perhaps the address is wrong
+            Registry(RegistryAccess(url), deadline_s=5).get(2**31 - 1)
+
+
 def test_references_that_never_end_make_the_record_bad():
     numbers = itertools.count()
 

@@ -162,3 +162,13 @@ def test_any_bodies_are_rows_or_bad_where_a_value_has_no_bytes(avro, kind, size)
         alone = [decoder.decode(pa.array([body], pa.binary())) for body in bodies]
         assert decoded.rows.to_pylist() == [one.rows[0].as_py() for one in alone]
         assert decoded.bad == {number: one.bad[0] for number, one in enumerate(alone) if one.bad}
+
+
+@pytest.mark.parametrize("name", [5, None, ["a"], {}, True, "\ud800"])
+@pytest.mark.parametrize("place", ["a field's name", "a field's alias", "a type's alias"])
+def test_names_that_are_none_make_a_schema_none(name, place):
+    kind = {"type": "enum", "name": "E", "symbols": ["A"], "aliases": [name] if place == "a type's alias" else []}
+    field = {"name": name if place == "a field's name" else "c", "type": kind}
+    field |= {"aliases": [name]} if place == "a field's alias" else {}
+    with pytest.raises(ConfigError, match="not an avro schema"):
+        load_schema(json.dumps({"type": "record", "name": "R", "fields": [field]}))

@@ -5,7 +5,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _LARGEST = 4 * 2**20
 _UNKNOWN = (40401, 40402, 40403)  # the API's codes for subject, version, schema; another server has none of them
 _DEADLINE_S = 10.0
+_MOST_IDS = 2**31
+"""Of Confluent's registry. To it a path with a larger one, as any bytes in a topic may have, leads nowhere: it answers
+as where it is not."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Registry:
     def get(self, schema_id: int) -> str:
         end = time.monotonic() + self._deadline_s
         what = f"schema id {schema_id}"
-        answer = self._answer(f"/schemas/ids/{schema_id}", what, end)
+        unknown = _UNKNOWN if schema_id < _MOST_IDS else (*_UNKNOWN, int(HTTPStatus.NOT_FOUND))
+        answer = self._answer(f"/schemas/ids/{schema_id}", what, end, unknown=unknown)
         try:
             return inlined(
                 self._avro(answer, what),
@@ -158,15 +162,17 @@ class Registry:
             raise self._no_registry("references that are not a list")
         return references
 
-    def _answer(self, path: str, what: str, end: float, content: bytes | None = None) -> dict[str, Any]:
-        """With `content` it is posted."""
+    def _answer(
+        self, path: str, what: str, end: float, content: bytes | None = None, *, unknown: Collection[int] = _UNKNOWN
+    ) -> dict[str, Any]:
+        """With `content` it is posted. `unknown`: the codes by which it says that there is no such thing."""
         status, body = self._ask(path, end, content)
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
             answer = None
         code = answer.get("error_code") if isinstance(answer, dict) else None
-        if status == HTTPStatus.NOT_FOUND and code in _UNKNOWN:
+        if status == HTTPStatus.NOT_FOUND and code in unknown:
             raise BadRecord(f"{what} is not in the schema registry", where=self._where)
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise ConfigError(

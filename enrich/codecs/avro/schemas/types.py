@@ -153,7 +153,7 @@ class _Loader:
     def _record(self, raw: dict[str, Any]) -> AvroType:
         self._open.add(raw["name"])
         fields = tuple(
-            Field(field["name"], self.load(field["type"]), _aliases(field), field.get("default", NO_DEFAULT))
+            Field(_text(field["name"]), self.load(field["type"]), _aliases(field), field.get("default", NO_DEFAULT))
             for field in raw["fields"]
         )
         self._open.remove(raw["name"])
@@ -180,7 +180,15 @@ def _size(raw: dict[str, Any]) -> int:
 
 
 def _aliases(raw: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(raw.get("aliases", ()))
+    return tuple(_text(alias) for alias in raw.get("aliases", ()))
+
+
+def _text(name: Any) -> str:
+    """A name, which fastavro does not look at. Raises ValueError."""
+    if not isinstance(name, str):
+        raise ConfigError("not an avro schema: a name is no text")
+    name.encode()  # not half a surrogate pair
+    return name
 
 
 def _logical(raw: dict[str, Any]) -> Logical | None:
