@@ -29,6 +29,9 @@ class TableState:
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     buried: Offsets = field(default_factory=dict)
     """Below these offsets tombstones may have been removed, and with them their keys."""
+    loaded_ms: int = 0
+    """The clock when the load began from which the rows come. What came into the quarantine before is no longer in the
+    topic. 0: a load of an earlier release, or none."""
     complete_through: int | None = None
     rows: int = 0
     """The number of keys, tombstones included."""
@@ -116,6 +119,7 @@ def _table_bytes(table: TableState) -> bytes:
         "positions": sorted(table.positions.items()),
         "floors": [[partition, *floor] for partition, floor in sorted(table.floors.items())],
         **({"buried": sorted(table.buried.items())} if table.buried else {}),
+        **({"loaded": table.loaded_ms} if table.loaded_ms else {}),
         "complete_through": table.complete_through,
         "rows": table.rows,
         "split_keys": table.split_keys,
@@ -138,6 +142,7 @@ def _table(key: bytes, value: bytes) -> TableState:
         positions={int(partition): int(offset) for partition, offset in fields["positions"]},
         floors={int(p): HistoryFloor(int(offset), int(time)) for p, offset, time in fields["floors"]},
         buried=dict(fields.get("buried", ())),  # an earlier release has removed none
+        loaded_ms=fields.get("loaded", 0),
         complete_through=fields["complete_through"],
         rows=fields["rows"],
         split_keys=fields["split_keys"],

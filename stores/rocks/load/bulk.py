@@ -121,6 +121,7 @@ class BulkLoad:
                 complete_through=complete_through,
                 notes=notes or {},
                 buried=dict(buried or {}),
+                loaded_ms=self._now,
                 rows=rows.rows,
                 split_keys=rows.split_keys,
                 digest=rows.digest,

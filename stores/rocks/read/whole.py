@@ -71,13 +71,14 @@ class WholeTable:
     def quarantined(self) -> Iterator[pa.RecordBatch]:
         """The records that could not become row versions, without the reason: an import finds it out again.
 
-        Not those beyond the positions: they are of a topic that had this name before, or were cut off since.
+        Not those that the topic no longer had when the table was loaded. They may be of a topic that had this name
+        before: an import would take the offsets of such a record for those of this topic.
         """
         positions = self.state.positions
         records = (
             record
             for record in quarantined_records(self._database().scan, self.state.name, self.state.table_id)
-            if record.offset < positions.get(record.partition, 0)
+            if record.arrived >= self.state.loaded_ms and record.offset < positions.get(record.partition, 0)
         )
         while piece := list(islice(records, _RECORDS_AT_A_TIME)):
             columns = {field.name: [getattr(record, field.name) for record in piece] for field in ROW_VERSIONS}

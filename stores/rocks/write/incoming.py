@@ -102,7 +102,8 @@ class Prepared:
     @classmethod
     def of(cls, update: TableUpdate, table: TableState, spec: TableSpec, now: int) -> "Prepared":
         """Raises what the decoder raises."""
-        came = incoming(table.name, spec, update.versions, table.positions, now)
+        # Whatever the clock says: what comes now is not from before the load.
+        came = incoming(table.name, spec, update.versions, table.positions, max(now, table.loaded_ms))
         return cls(update, came, spec, table.positions)
 
     def fits(self, table: TableState) -> bool:

@@ -111,6 +111,19 @@ def test_a_bulk_load_shows_its_quarantine_with_its_rows(store):
     assert store.offsets() == [(0, 1), (0, 2)]
 
 
+def test_a_snapshot_gets_what_the_topic_of_the_rows_had_and_not_what_one_before_it_has_left(store):
+    writer = store.open()
+    writer.publish({"users": update(bad(0), bad(1), bad(9))})
+    store.clock.advance(1_000)
+    # Another topic: what it has at the same places has other times.
+    load(writer, version("a", 0, A), bad(1, time=7), end=5)
+    writer.publish({"users": update(bad(6, time=8))})
+    view = store.view()
+    assert store.offsets() == [(0, 0), (0, 1), (0, 1), (0, 6), (0, 9)]
+    batches = [batch.to_pylist() for batch in view.whole().quarantined()]
+    assert [(row["offset"], row["timestamp"]) for batch in batches for row in batch] == [(1, 7), (6, 8)]
+
+
 def test_an_abandoned_load_leaves_the_quarantine_as_it_was(store):
     writer = store.open()
     writer.publish({"users": update(bad(0))})
