@@ -12,7 +12,7 @@ from enrich.config.messages.words import hint
 from enrich.config.sections.sync.sources import topic_of_table
 from sync_service.sources.building import directory_of
 from sync_service.sources.known.deletions import Question, answer, open_question
-from sync_service.sources.logged.many import directory_of_table
+from sync_service.sources.logged.followed.many import directory_of_table
 
 
 def confirm(pipeline: Pipeline, options: argparse.Namespace) -> int:

@@ -17,10 +17,10 @@ from enrich.kafka.writing.room import LARGEST_MESSAGE, sized_for
 from stores.external.postgres.log.catalog import Catalog
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.logged.encoders import Alike, Encoders, Registered
+from sync_service.sources.logged.followed.many import ManyTables
+from sync_service.sources.logged.followed.tables import OneTable, TableNamed, Tables
 from sync_service.sources.logged.keeping import Beside, InTopic
-from sync_service.sources.logged.many import ManyTables
 from sync_service.sources.logged.route import LogFollowed, LogRoute
-from sync_service.sources.logged.tables import OneTable, TableNamed, Tables
 from sync_service.sources.route import Connections, SourceWork
 
 _LOCK_S, _LOCK_OF_MANY_S = 10.0, 1.0

@@ -23,7 +23,7 @@ from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences
 from sync_service.sources.known.remembered import Remembered
 from sync_service.sources.logged.encoders import Encoders
-from sync_service.sources.logged.followed import Followed, shape_of
+from sync_service.sources.logged.followed.table import Followed, shape_of
 from sync_service.sources.logged.headers import newest_version, of_snapshot
 from sync_service.sources.logged.place import TableState
 from sync_service.sources.logged.seeing import snapshot_seeing

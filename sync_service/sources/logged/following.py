@@ -32,13 +32,13 @@ from stores.external.postgres.log.stream import ReplicationStream
 from stores.external.postgres.log.tuples import Changes, changes_of
 from stores.external.postgres.reading import PostgresReader
 from stores.keys import keys_of
-from sync_service.sources.logged.followed import Followed, TableError
+from sync_service.sources.logged.followed.rows import LoggedRows
+from sync_service.sources.logged.followed.table import Followed, TableError
+from sync_service.sources.logged.followed.tables import Tables
 from sync_service.sources.logged.headers import Operation, Stamped
 from sync_service.sources.logged.keeping import Keeping
 from sync_service.sources.logged.place import Place, TableState
-from sync_service.sources.logged.rows import LoggedRows
 from sync_service.sources.logged.seeing import snapshot_seeing
-from sync_service.sources.logged.tables import Tables
 from sync_service.sources.reporting import StatusReporter
 
 _log = logging.getLogger("enrich.sync")

@@ -17,10 +17,10 @@ from stores.external.postgres.log.stream import ReplicationStream
 from stores.external.postgres.reading import PostgresReader
 from sync_service.sources.logged.comparing import Comparing
 from sync_service.sources.logged.encoders import Encoders
+from sync_service.sources.logged.followed.tables import Tables
 from sync_service.sources.logged.following import Following, Tools
 from sync_service.sources.logged.keeping import Keeping
 from sync_service.sources.logged.place import Place
-from sync_service.sources.logged.tables import Tables
 from sync_service.sources.logged.working import Parts, Working
 from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.route import Connections, SourceWork, in_turn

@@ -10,10 +10,10 @@ from stores.external.postgres.log.stream import lsn_text
 from sync_service.sources.known.catching_up import facts_of
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.logged.comparing import Comparing
-from sync_service.sources.logged.followed import Followed, TableError
+from sync_service.sources.logged.followed.table import Followed, TableError
+from sync_service.sources.logged.followed.tables import Tables
 from sync_service.sources.logged.following import Following, Tools
 from sync_service.sources.logged.place import TableState
-from sync_service.sources.logged.tables import Tables
 from sync_service.sources.route import SourceWork
 
 _log = logging.getLogger("enrich.sync")

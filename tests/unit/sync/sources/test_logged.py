@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from stores.external.postgres.log.literals import Kind, json_of
 from stores.external.postgres.log.slots import Storage
 from stores.external.postgres.log.visibility import Visibility
-from sync_service.sources.logged.followed import Followed, TableRows
+from sync_service.sources.logged.followed.table import Followed, TableRows
 from sync_service.sources.logged.place import TableState
 
 WRAP = 1 << 32

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from enrich.base.errors import BadRecord, ConfigError, EnrichError, Retryable
 from enrich.kafka import Topics
 from stores.external.postgres.log.slots import Slots
-from sync_service.sources.logged.followed import Followed, TableRows, shape_of
+from sync_service.sources.logged.followed.table import Followed, TableRows, shape_of
 from sync_service.sources.logged.place import TableState
 
 

@@ -13,7 +13,7 @@ from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryabl
 from enrich.kafka import Topics
 from stores.external.postgres.log.catalog import Catalog, TableFound
 from stores.external.postgres.log.slots import Slots
-from sync_service.sources.logged.followed import Followed, TableRows, shape_of
+from sync_service.sources.logged.followed.table import Followed, TableRows, shape_of
 from sync_service.sources.logged.place import TableState
 
 _log = logging.getLogger("enrich.sync")

@@ -12,8 +12,8 @@ from enrich.codecs.encoding import Encoder
 from stores.external.postgres.log.literals import Kind
 from stores.external.postgres.log.messages import ColumnSent, Relation
 from stores.external.postgres.log.slots import Storage
+from sync_service.sources.logged.followed.rows import LoggedRows
 from sync_service.sources.logged.place import TableState
-from sync_service.sources.logged.rows import LoggedRows
 
 
 @dataclass(frozen=True)
