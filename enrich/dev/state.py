@@ -50,7 +50,15 @@ class StackFolder:
     """A stack's directory."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()  # as in /proc, where processes of a deleted stack are searched
+        """Raises ConfigError for a path that leads nowhere: a circle of links, or one in a folder that was deleted."""
+        try:
+            self.path = path.resolve()  # as in /proc, where processes of a deleted stack are searched
+        except (OSError, RuntimeError) as error:
+            raise ConfigError(
+                "the directory of the stack cannot be found",
+                where=f"{path}: {error}",
+                next_step="change to a folder that is there, or choose another one with --dir",
+            ) from error
         self.logs = self.path / "logs"
         self._state_file = self.path / STATE_FILE
 

@@ -149,6 +149,19 @@ def test_a_file_in_the_place_of_the_directory_is_an_error(new_stack):
     stack.directory.unlink()
 
 
+def test_a_directory_that_leads_nowhere_is_an_error(new_stack, tmp_path, monkeypatch):
+    stack = new_stack()
+    stack.directory.symlink_to(stack.directory)
+    with pytest.raises(ConfigError, match=f"cannot be .*{stack.directory}"):
+        Stack(stack.directory).up()
+    stack.directory.unlink()
+    (tmp_path / "deleted").mkdir()
+    monkeypatch.chdir(tmp_path / "deleted")
+    (tmp_path / "deleted").rmdir()
+    with pytest.raises(ConfigError, match=r"cannot be found.*\.enrich-dev"):
+        Stack(".enrich-dev")
+
+
 def test_the_servers_of_a_deleted_directory_are_found_and_stopped(new_stack, only_redis):
     stack = new_stack()
     Stack(stack.directory).up()
