@@ -11,6 +11,7 @@ from pathlib import Path
 from enrich.base.errors import Retryable
 from enrich.base.folders import make_folder
 from enrich.kafka.writing.dead_letters import DeadLetter
+from enrich.service.summed import Summed
 
 _log = logging.getLogger("enrich.delivery")
 
@@ -22,6 +23,7 @@ class Spill:
         """`kept` is called for each dead letter that was written."""
         self.path = path
         self._kept = kept
+        self._told = Summed[str]()
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -49,10 +51,12 @@ class Spill:
                 next_step="raise max.message.bytes of the DLQ, or make room on the disk",
             ) from error
         self._kept()
-        _log.error(
-            "the DLQ refuses a dead letter even when it is cut short: it is kept in a file on this host",
-            extra={"record": letter.key.decode(), "file": str(self.path)},
-        )
+        # The file names each of them.
+        for name, number in self._told.add({"letters": 1}).items():
+            _log.error(
+                "the DLQ refuses dead letters even when they are cut short: they are kept in a file on this host",
+                extra={name: number, "record": letter.key.decode(), "file": str(self.path)},
+            )
 
 
 def _text(content: bytes) -> str:
