@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -64,10 +64,26 @@ def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
     cluster = Cluster(pipeline.kafka)
     came_ms = _time_of(cluster, topic, partition, offset)
     since_ms = None if came_ms is None else came_ms - _BEFORE_MS
+    found = _said_of((topic, partition, offset), reports_since(cluster, pipeline.tallies_topic, since_ms))
+    entries = {way.hops[0].node for way in ways_of(pipeline)}
+    if since_ms is not None and not any(node in entries for node, _ in found):
+        # Who wrote the record may have a clock that is ahead.
+        found = _said_of((topic, partition, offset), reports_since(cluster, pipeline.tallies_topic, None))
+    # Of a stage, what it says of the event as a whole says nothing that its routes do not.
+    routed = {node for node, route in found if route}
+    # By kind, as they stand in a chain: reports of the same second may come in any order.
+    steps = sorted(found.items(), key=lambda item: (item[0][0].kind, item[1]["at"]))
+    return [step for (node, route), step in steps if route or node not in routed or step["what"] != "went"]
+
+
+def _said_of(
+    origin: tuple[str, int, int], reports: Iterable[tuple[Message, Report]]
+) -> Mapping[tuple[Node, str], dict[str, Any]]:
+    """By node and route."""
     found: dict[tuple[Node, str], dict[str, Any]] = {}
-    for message, report in reports_since(cluster, pipeline.tallies_topic, since_ms):
+    for message, report in reports:
         for tally in report.tallies:
-            what = _what(tally, (topic, partition, offset))
+            what = _what(tally, origin)
             if what is None:
                 continue
             key = report.node, tally.route
@@ -76,11 +92,7 @@ def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
                 at = time.strftime("%H:%M:%S", time.gmtime(message.timestamp()[1] / 1000))
                 minute = None if tally.minute is None else minute_text(tally.minute)
                 step |= {"what": what, "at": at, "minute": minute or step.get("minute")}
-    # Of a stage, what it says of the event as a whole says nothing that its routes do not.
-    routed = {node for node, route in found if route}
-    # By kind, as they stand in a chain: reports of the same second may come in any order.
-    steps = sorted(found.items(), key=lambda item: (item[0][0].kind, item[1]["at"]))
-    return [step for (node, route), step in steps if route or node not in routed or step["what"] != "went"]
+    return found
 
 
 def is_delivered(pipeline: Pipeline, steps: Sequence[Mapping[str, Any]]) -> bool:

@@ -15,6 +15,7 @@ from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock, own_ms
 from observe_service.observer import Observer
 from observe_service.watching.verdict_log import Written
+from tests.support.commands import enrich, lines
 from tests.support.observe.observing import World, observing
 from tests.support.waiting import wait_until
 
@@ -80,3 +81,12 @@ def test_events_that_the_stage_has_not_read_yet_are_not_lost_although_the_clock_
         world.say("first", *gone, reads=[Read(world.raw, 0, 0, 10)])
         found = world.settled(minute)
         assert (found.came, found.total("dropped"), found.total("lost")) == (10, 10, 0)
+
+
+def test_an_event_is_traced_although_the_clock_of_ingest_is_ahead(new_world: Callable[..., World]) -> None:
+    world, now_ms = new_world(), time.time_ns() // 10**6
+    world.comes_in(1, now_ms + 600_000)
+    world.say("plays", Tally("", now_ms // 60_000 + 10, world.of([0]), world.of([0])))
+    world.say("first", Tally("", None, world.of([0]), world.of([0])), at_ms=now_ms + 900_000)
+    found = lines(enrich("observe", "trace", "-c", world.file, f"{world.raw}/0/0", "--json"))
+    assert [(step["node"], step["what"]) for step in found] == [("ingest plays", "went"), ("stage first", "went")]
