@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from enrich.config import OnStale, Pipeline, Table, Then
+from enrich.config import KeyKind, OnStale, Pipeline, Table, Then
 
 _LOADER_DEADLINE_S = 300.0
 
@@ -20,6 +20,8 @@ class FreshnessRule:
     on_stale: OnStale
     then: Then
     history_ms: int = 0
+    has_networks: bool = False
+    """Whether its keys are networks, of which several may contain one address."""
 
     @property
     def is_watched(self) -> bool:
@@ -50,6 +52,5 @@ def _rule(name: str, table: Table) -> FreshnessRule:
     freshness = table.freshness
     bound_ms = round(freshness.bound.total_seconds() * 1000)
     history_ms = round(table.history.total_seconds() * 1000)
-    return FreshnessRule(
-        name, freshness.deadline.total_seconds(), bound_ms, freshness.on_stale, freshness.then, history_ms
-    )
+    has_networks, deadline_s = table.key == KeyKind.cidr, freshness.deadline.total_seconds()
+    return FreshnessRule(name, deadline_s, bound_ms, freshness.on_stale, freshness.then, history_ms, has_networks)

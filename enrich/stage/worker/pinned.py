@@ -22,12 +22,14 @@ class Pinned(ViewWrapper):
     """A view as of a pin. Times before `oldest_ms` are expired, now and later, even if the host still has versions.
 
     Keys that were deleted before it are a miss, even if the host still has the tombstone: the topic may have forgotten
-    it, and then a host that loads the table for a repeat does not have it.
+    it, and then a host that loads the table for a repeat does not have it. Deleted networks are always a miss: behind
+    one that the topic has forgotten there may be a shorter one that was deleted later.
     """
 
     name: str
     pin: Offsets
     oldest_ms: int
+    has_networks: bool = False
 
     def lookup(
         self,
@@ -38,8 +40,11 @@ class Pinned(ViewWrapper):
         pin: Offsets | None = None,  # noqa: ARG002 - the view's own pin is used
     ) -> Found:
         found = self.view.lookup(keys, columns, as_of=as_of, pin=self.pin)
-        is_old = pc.fill_null(pc.less(found.timestamp.cast(pa.int64()), self.oldest_ms), False)
-        found = _instead(found, pc.and_(pc.equal(found.status, Status.DELETED), is_old), Status.MISS)
+        forgotten = pc.equal(found.status, Status.DELETED)
+        if not self.has_networks:
+            is_old = pc.less(found.timestamp.cast(pa.int64()), self.oldest_ms)
+            forgotten = pc.and_(forgotten, pc.fill_null(is_old, False))
+        found = _instead(found, forgotten, Status.MISS)
         if as_of is None:
             return found
         is_expired_here = pc.equal(found.status, Status.EXPIRED)
@@ -71,7 +76,7 @@ def pinned(view: TableView, rule: FreshnessRule, pin: Pin) -> Pinned:
     if is_expired(view.floors, None, table.offsets):
         raise expired_pin(rule.name, "the host's history begins after it")
     oldest_ms = oldest_seen(pin.time_ms, rule) if table.oldest_ms is None else table.oldest_ms
-    return Pinned(view, rule.name, table.offsets, oldest_ms)
+    return Pinned(view, rule.name, table.offsets, oldest_ms, rule.has_networks)
 
 
 def behind(view: TableView, offsets: Offsets) -> int:
