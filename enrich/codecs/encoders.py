@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro.encoding import AvroEncoder
+from enrich.codecs.avro.encoding.rows import AvroEncoder
 from enrich.codecs.encoding import Encoder
 from enrich.codecs.json.encoding import JsonEncoder
 from enrich.codecs.plain import PlainEncoder

@@ -6,7 +6,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro.encoding import AvroEncoder
+from enrich.codecs.avro.encoding.rows import AvroEncoder
 from enrich.codecs.avro.schemas.deriving import NoSchema, derived
 from enrich.codecs.avro.schemas.registry import Registry
 from enrich.codecs.encoding import Encoder

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from enrich.codecs.avro.encoding import AvroEncoder
-from enrich.codecs.avro.writing import AvroWriter, NoWay
+from enrich.codecs.avro.encoding.rows import AvroEncoder
+from enrich.codecs.avro.encoding.writing import AvroWriter, NoWay
 from tests.property.codecs.avro_values import Typed, records, written
 
 HEADER = b"\0\0\0\0\7"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
 from enrich.codecs import BareAvro, FramedAvro, JsonDecoder
-from enrich.codecs.avro.encoding import AvroEncoder
+from enrich.codecs.avro.encoding.rows import AvroEncoder
 from enrich.codecs.json.encoding import JsonEncoder
 from stores.json_text import JSON_TEXT
 from tests.property.codecs.avro_values import Typed, records, types

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError
+from enrich.codecs.avro.encoding.writing import AvroWriter, NoWay
 from enrich.codecs.avro.schemas.deriving import NoSchema, derived
 from enrich.codecs.avro.schemas.registry import Registry, access_of
-from enrich.codecs.avro.writing import AvroWriter, NoWay
 from enrich.config import Route
 from enrich.config.sections.kafka.section import Registry as RegistrySection
 

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro.writing import AvroWriter
+from enrich.codecs.avro.encoding.writing import AvroWriter
 from enrich.config import Route
 from enrich.config.sections.kafka.section import Registry
 from enrich.config.sections.stages.routes import RecordFormat

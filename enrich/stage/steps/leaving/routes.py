@@ -34,7 +34,7 @@ from enrich.stage.task.pin import Pin
 from stores.keys import key_bytes
 
 if TYPE_CHECKING:
-    from enrich.codecs.avro.writing import AvroWriter
+    from enrich.codecs.avro.encoding.writing import AvroWriter
 
 Places = npt.NDArray[np.int64]
 _NONE: Places = np.zeros(0, np.int64)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from fastavro import schemaless_writer
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro.fitting import fits, is_sure
+from enrich.codecs.avro.encoding.fitting import fits, is_sure
 from enrich.codecs.avro.schemas.parsing import parsed_to_write
 from enrich.codecs.encoding import Encoded
 from stores.json_text import is_json_text

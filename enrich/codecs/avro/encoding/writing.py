@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.codecs.avro.leaf_bytes import (
+from enrich.codecs.avro.encoding.leaf_bytes import (
     NOTHING,
     NULL,
     booleans,
