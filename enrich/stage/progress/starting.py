@@ -109,6 +109,10 @@ def starting_options(
     return {"startingOffsets": json.dumps(offsets)}
 
 
+def starts_from_own_group(chosen: From | None) -> bool:
+    return chosen is not None and chosen.word == "group" and chosen.group is None
+
+
 def refuse_choice(stage: str, chosen: From | None) -> None:
     """Of a stage that has a checkpoint. Raises ConfigError."""
     if chosen is not None:

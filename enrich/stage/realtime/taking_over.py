@@ -75,7 +75,7 @@ def take_over(
         commit(nobodys)
 
     def move(slot: int) -> None:
-        _move(connection, run, slot, owned[slot], slot_of, begins)
+        _move(connection, group, slot, owned[slot], lambda each: Note(run.id, slot_of[each]).to_text(), begins)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(move, sorted(owned)))
@@ -95,25 +95,40 @@ def end_slots(connection: Connection, group: str, commits: Commits, *, of: str |
         list(pool.map(end, sorted({note.slot for note in notes if of in (None, note.run)})))
 
 
+def take_from_slots(connection: Connection, group: str, partitions: Sequence[Partition]) -> None:
+    """For who reads them without slots, from the offsets that these have committed last. A slot of an earlier run that
+    starts later finds no note of its run, and ends."""
+    owned: defaultdict[int, list[Partition]] = defaultdict(list)
+    for each, commit in read_commits(connection, group, partitions).items():
+        if commit.note is not None:
+            owned[commit.note.slot].append(each)
+
+    def move(slot: int) -> None:
+        _move(connection, group, slot, owned[slot], lambda _: "", {})
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(move, sorted(owned)))
+
+
 def _move(
     connection: Connection,
-    run: Run,
+    group: str,
     slot: int,
     partitions: Sequence[Partition],
-    slot_of: Mapping[Partition, int],
+    note_of: Callable[[Partition], str],
     begins: Position,
 ) -> None:
     """From the slot of an earlier run, with the offsets that it has committed last."""
     deadline = time.monotonic() + _PATIENCE_S
-    with closing(new_assigned_consumer(connection, run.group)) as consumer:
+    with closing(new_assigned_consumer(connection, group)) as consumer:
         while True:
             try:
-                with closing(TransactionalProducer(connection, transactional_id(run.group, slot))) as producer:
+                with closing(TransactionalProducer(connection, transactional_id(group, slot))) as producer:
                     producer.start(_PATIENCE_S)
                     offsets = []
-                    for each, commit in commits_of(consumer, run.group, partitions).items():
+                    for each, commit in commits_of(consumer, group, partitions).items():
                         offset = begins.get(each[0], {}).get(each[1], commit.offset)
-                        offsets.append(TopicPartition(*each, offset, Note(run.id, slot_of[each]).to_text()))
+                        offsets.append(TopicPartition(*each, offset, note_of(each)))
                     with producer.transaction():
                         producer.send_offsets(offsets, consumer.consumer_group_metadata())
             except (Fenced, Retryable):

@@ -24,11 +24,11 @@ from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.progress.source_topics import SourceTopics, position_of
 from enrich.stage.progress.source_versions import SourceVersions, source_versions
 from enrich.stage.progress.source_watch import SourceWatch
-from enrich.stage.progress.starting import begin_as_chosen, starting_options
+from enrich.stage.progress.starting import begin_as_chosen, starting_options, starts_from_own_group
 from enrich.stage.realtime.assignment import each_partition
 from enrich.stage.realtime.commits import read_commits
 from enrich.stage.realtime.progress import MARK
-from enrich.stage.realtime.taking_over import end_slots
+from enrich.stage.realtime.taking_over import take_from_slots
 from enrich.stage.run.draining import drain, stop_now
 from enrich.stage.run.start import Start
 from enrich.stage.run.topics import require_allowed
@@ -57,20 +57,15 @@ class BatchFlow:
             )
         self._start = start
         self.source = SourceTopics(found.ids)
+        if checkpoint.has_progress():
+            self._require_newest_progress()
         if start.options.start is None or checkpoint.has_progress():
             accepts = start.options.accept_new_source
             self.source = self.source.continued(checkpoint, stage.source.reads, accepts_another=accepts)
             position = position_of(checkpoint)  # if there is no batch yet, also of topics that are not read any more
             start.require_kept({topic: position[topic] for topic in self.source.ids if topic in position})
         self._first_topics = frozenset(self.source.ids)
-        self._starting = starting_options(
-            start.name,
-            found.partitions,
-            has_progress=checkpoint.has_progress(),
-            progress=start.progress,
-            chosen=start.options.start,
-            kept=start.require_kept,
-        )
+        self._starting = self._starting_now()
         self.plan = StagePlan(
             start.spark, start.pipeline, start.name, found.limits, self._versions(), self.source.ids_in_letters
         )
@@ -78,19 +73,22 @@ class BatchFlow:
         self._counts = StageCounts(self.metrics)
         self._writing = start.held.enter_context(_writing(start, self.plan, self._counts))
         # Spark plans for seconds, and by now this process only waits for tables to be loaded.
-        planning = start.held.enter_context(ThreadPoolExecutor(1, thread_name_prefix="planning"))
-        self._planned = planning.submit(self._plan_query)
+        self._planning = start.held.enter_context(ThreadPoolExecutor(1, thread_name_prefix="planning"))
+        self._planned = self._planning.submit(self._plan_query)
         self._query: StreamingQuery | None = None
         self._watch: SourceWatch | None = None
 
     def shut_out(self) -> None:
         """Slots, if the stage ran with another profile. Spark's sink itself has no transactions."""
-        start, group = self._start, self._start.progress.group
-        commits = read_commits(start.connection, group, each_partition(start.found.partitions))
-        end_slots(start.connection, group, commits)
+        start = self._start
+        take_from_slots(start.connection, start.progress.group, each_partition(start.found.partitions))
 
     def take_over(self) -> None:
         start, is_pinned = self._start, self._start.stage.replay == Replay.deterministic
+        if starts_from_own_group(start.options.start) and (starting := self._starting_now()) != self._starting:
+            # The driver that is shut out now has gone on since.
+            self._starting = starting
+            self._planned = self._planning.submit(self._plan_query)
         begin_as_chosen(start.checkpoint, start.name, start.options.start)
         enter_added(
             start.checkpoint,
@@ -161,6 +159,32 @@ class BatchFlow:
         if self._query is None:
             raise RuntimeError("the query has not begun")
         return self._query
+
+    def _starting_now(self) -> Mapping[str, str]:
+        start = self._start
+        return starting_options(
+            start.name,
+            start.found.partitions,
+            has_progress=start.checkpoint.has_progress(),
+            progress=start.progress,
+            chosen=start.options.start,
+            kept=start.require_kept,
+        )
+
+    def _require_newest_progress(self) -> None:
+        """Not that of before the stage ran with slots, as after a roll-back. Raises ConfigError."""
+        start, position = self._start, position_of(self._start.checkpoint)
+        commits = read_commits(start.connection, start.progress.group, each_partition(start.found.partitions))
+        for (topic, number), commit in commits.items():
+            if commit.note is not None and commit.offset > position.get(topic, {}).get(number, commit.offset):
+                raise ConfigError(
+                    "the stage has gone on since with profile: realtime: from this checkpoint on, events would be "
+                    "processed once more",
+                    where=f"stages.{start.name}.checkpoint",
+                    next_step="name another checkpoint, and start with --from group: nothing is left out or repeated; "
+                    "or, if they should be processed once more, move the checkpoint away and start with --from and a "
+                    "time",
+                )
 
     def _plan_query(self) -> DataStreamWriter:
         start, stage = self._start, self._start.stage

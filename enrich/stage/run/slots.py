@@ -13,7 +13,7 @@ from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.added_topics import new_partition_lost
 from enrich.stage.progress.source_topics import NAME, Position, SourceTopics
 from enrich.stage.progress.source_watch import SourceWatch
-from enrich.stage.progress.starting import first_offsets, refuse_choice, starting_options
+from enrich.stage.progress.starting import first_offsets, refuse_choice, starting_options, starts_from_own_group
 from enrich.stage.realtime.assignment import Partition, each_partition
 from enrich.stage.realtime.commits import Commits, GroupCommits
 from enrich.stage.realtime.counted import Counted
@@ -196,7 +196,8 @@ class SlotFlow:
             f"{self._driver}.{self._runs}",
             self._partitions,
             slots,
-            self._mark.first_offsets,
+            # The driver that is shut out now has gone on since they were read.
+            {} if starts_from_own_group(start.options.start) else self._mark.first_offsets,
             lambda each: self._first_of(each, oldest(each[0])),
             start.progress.commit_these,
         )

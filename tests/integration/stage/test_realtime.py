@@ -16,13 +16,14 @@ from enrich.kafka import new_assigned_consumer, new_producer
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.stage.progress.starting import From
 from enrich.stage.realtime import taking_over
-from enrich.stage.realtime.assignment import transactional_id
+from enrich.stage.realtime.assignment import each_partition, transactional_id
 from enrich.stage.realtime.commits import commits_of, read_commits
 from enrich.stage.realtime.job import SlotJob
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import preload as preloading
 from enrich.stage.run import slots, stage_run
+from enrich.stage.run.batches import BatchFlow
 from tests.support.processes import kill, python_workers
 from tests.support.seed import random_source, rounds
 from tests.support.servers.rows_by_key import rows_by_key
@@ -134,6 +135,60 @@ def test_a_stage_goes_from_batches_to_realtime_and_back_and_neither_takes_the_ot
     with running(spark, world, plain) as run:
         until(world, plain, load.sent, run)
     assert world.ids(plain) == Counter(range(load.sent))
+
+
+def test_a_checkpoint_of_batches_from_before_the_stage_was_realtime_is_refused(spark, world, plain):
+    """As after a roll-back of a deployment: all that the slots have done would be done again."""
+    section = world.document["stages"][plain]
+    before = {**section, "profile": "latency"}
+    section |= before
+
+    def drained(number, start=None):
+        world.send(plain, [{"id": number}])
+        with running(spark, world, plain, start) as run:
+            until(world, plain, number + 1, run)
+            run.stop.set()
+            assert run.end() is None
+
+    drained(0)
+    section |= {"profile": "realtime", "checkpoint": f"{before['checkpoint']}-realtime"}
+    drained(1, From.parse("group"))
+    section |= before
+    with pytest.raises(ConfigError, match="since with profile: realtime") as raised:
+        raise Run(spark, world, plain).end()
+    assert "--from group" in str(raised.value.next_step)
+    section["checkpoint"] += "-again"
+    drained(2, From.parse("group"))
+    assert world.ids(plain) == Counter(range(3))
+
+
+@pytest.mark.parametrize("profile", ["realtime", "latency"])
+def test_a_start_from_the_group_goes_on_where_the_driver_that_it_shuts_out_has_come_to(
+    spark, world, profile, monkeypatch
+):
+    """Which need not be drained: with another checkpoint it may run still."""
+    stage, preload = world.stage("enrich", [], profile="realtime", slots=1), preloading.preload
+    section = world.document["stages"][stage]
+    world.send(stage, [{"id": number} for number in range(10)])
+    with running(spark, world, stage) as older:
+        until(world, stage, 10, older)
+
+        def goes_on_meanwhile(*arguments):
+            world.send(stage, [{"id": number} for number in range(10, 15)])
+            until(world, stage, 15, older)
+            return preload(*arguments)
+
+        monkeypatch.setattr(stage_run, "preload", goes_on_meanwhile)
+        section |= {"profile": profile, "checkpoint": f"{section['checkpoint']}-again"}
+        if profile == "latency":
+            del section["slots"]
+        with running(spark, world, stage, From.parse("group")) as newer:
+            assert isinstance(older.end(), Fenced)
+            world.send(stage, [{"id": 15}])
+            until(world, stage, 16, newer)
+            newer.stop.set()
+            assert newer.end() is None
+    assert world.ids(stage) == Counter(range(16))
 
 
 def test_a_lost_checkpoint_or_group_is_refused_until_somebody_says_where_to_go_on(spark, world, plain):
@@ -300,6 +355,38 @@ def test_a_slot_that_starts_while_it_is_taken_over_does_not_end_the_stage(spark,
         until(world, plain, 2, run)
     assert late
     assert world.ids(plain) == Counter(range(2))
+
+
+def test_a_slot_that_starts_when_batches_have_taken_over_does_not_do_their_events(spark, world, plain, monkeypatch):
+    world.send(plain, [{"id": number} for number in range(10)])
+    section, may_begin = world.document["stages"][plain], threading.Event()
+    begin = BatchFlow.begin
+
+    class Late(SlotJob):
+        def __init__(self, *given):
+            assert may_begin.wait(GUARD_S)
+            super().__init__(*given)
+
+    monkeypatch.setattr(slots, "SlotJob", Late)
+    with ExitStack() as held:
+        held.callback(may_begin.set)
+        older = held.enter_context(running(spark, world, plain))
+        partitions = each_partition({world.topic(f"{plain}.in"): [0, 1]})
+        wait_until(lambda: len(notes(world, world.progress(plain).group, partitions)) == 2, what="the notes of slots")
+
+        def begin_after_the_slot(*given):
+            may_begin.set()
+            wait_until(lambda: older.error is not None or len(world.seen(plain)) == 10, what="what the slot does")
+            begin(*given)
+
+        monkeypatch.setattr(BatchFlow, "begin", begin_after_the_slot)
+        section |= {"profile": "latency", "checkpoint": f"{section['checkpoint']}-latency"}
+        newer = held.enter_context(running(spark, world, plain, From.parse("group")))
+        until(world, plain, 10, newer)
+        world.send(plain, [{"id": 10}])
+        until(world, plain, 11, newer)
+        assert isinstance(older.end(), Fenced)
+    assert world.ids(plain) == Counter(range(11))
 
 
 def test_partitions_that_are_added_are_read(spark, world, plain, monkeypatch):
