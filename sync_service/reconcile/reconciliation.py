@@ -48,6 +48,12 @@ class Report:
     """Rows whose keys look like the route's and that have no version: neither compared nor touched."""
     some_foreign: Sequence[bytes] = ()
     seconds: float = 0.0
+    began_ms: int = 0
+
+    @property
+    def differing(self) -> int:
+        """How many rows differ now."""
+        return self.left + self.refused if self.repaired else len(self.differences)
 
     @property
     def agrees(self) -> bool:
@@ -85,8 +91,8 @@ class Reconciliation:
             else:
                 report = self._raise(store, note, known, topic_id, ends, raised, repair=repair, yes=yes)
                 now, settles = known, False
-            self._note_compared(store, now, began_ms, settles=settles)
-        return replace(report, seconds=round(time.monotonic() - began, 3))
+            self._note_compared(store, now, began_ms, report.differing, settles=settles)
+        return replace(report, seconds=round(time.monotonic() - began, 3), began_ms=began_ms)
 
     def _compare(
         self, store: VersionedStore, now: Generation, ends: Mapping[int, int], *, repair: bool, yes: bool
@@ -129,6 +135,7 @@ class Reconciliation:
         reading = self._reading(store, Generation(number + 2, topic_id, ends, known.born))
         comparison = Comparison(reading, store, self._ends, self._settling.wait)
         differences, refused = comparison.of_content(ends), 0
+        unwritable = differences.count_of("unwritable")
         falls = may_fall(known, self._plan.versions)
         if self._plan.section.version is None and (falls or raised == "as was asked for"):
             number = max(number, comparison.largest_version // OFFSETS)
@@ -144,6 +151,7 @@ class Reconciliation:
                 reading = self._reading(store, now)
                 comparison = Comparison(reading, store, self._ends, self._settling.wait)
                 differences = comparison.of_content(ends)
+                unwritable = differences.count_of("unwritable")
             repairing = Repair(reading, store, self._row)
             repairing.write_all(comparison.expected.hashes, comparison.expected.versions, ends)
             repairing.write(differences.of(["extra"]), ends)
@@ -151,6 +159,7 @@ class Reconciliation:
             left = Comparison(reading, store, self._ends, self._settling.wait).differences(ends)
             repairing.write(left.of(["missing", "older", "altered", "newer"]), self._ends())
             refused = repairing.refused
+            now = replace(now, differing=refused + unwritable)
             while not store.save_note(self._note, now.to_text(), note):
                 note = store.load_note(self._note)
                 found = None if note is None else Generation.from_text(note)
@@ -169,7 +178,7 @@ class Reconciliation:
             raised=raised,
             repaired=repair,
             refused=refused,
-            left=differences.count_of("unwritable"),
+            left=unwritable,
         )
 
     def _report(self, comparison: Comparison, differences: Differences, generation: int, **more: Any) -> Report:
@@ -184,7 +193,9 @@ class Reconciliation:
             **more,
         )
 
-    def _note_compared(self, store: VersionedStore, now: Generation, began_ms: int, *, settles: bool) -> None:
+    def _note_compared(
+        self, store: VersionedStore, now: Generation, began_ms: int, differing: int, *, settles: bool
+    ) -> None:
         """Unless it was raised meanwhile. `settles`: the comparison has resolved the doubt."""
         for _ in range(_TRIES):
             text = store.load_note(self._note)
@@ -192,7 +203,8 @@ class Reconciliation:
             if known is None or known != now:
                 return
             doubt = None if settles and known.doubt == now.doubt else known.doubt
-            if store.save_note(self._note, replace(known, doubt=doubt, compared_ms=began_ms).to_text(), text):
+            noted = replace(known, doubt=doubt, compared_ms=began_ms, differing=differing)
+            if store.save_note(self._note, noted.to_text(), text):
                 return
 
     def noted(self) -> Generation | None:

@@ -37,6 +37,8 @@ class ReconcileRoute:
         self._clients = clients
         self._interval_s = plan.section.reconcile.total_seconds()
         self._report: Report | None = None
+        self._differing: int | None = None
+        """Rows, by the last comparison that is known of: one of this instance, of another one, or a person's."""
         self._at_ms: int | None = None
         self._runs = 0
         self._doubt: str | None = None
@@ -72,17 +74,25 @@ class ReconcileRoute:
         doubt = self._doubt
         if not is_due:
             noted = reconciliation.noted()
+            self._hear(noted)
             doubt = None if noted is None else noted.doubt
             is_news = doubt is not None and doubt != self._doubt
             if not is_news and not self._is_overdue(noted):
                 self._doubt = doubt
                 return False
         self._report = reconciliation.run(repair=False)
+        self._differing = self._report.differing
         self._doubt = doubt
         self._error, self._error_ms = None, None
         self._at_ms = time.time_ns() // 1_000_000
         self._runs += 1
         return True
+
+    def _hear(self, noted: Generation | None) -> None:
+        """What others have found, or repaired, since."""
+        own_ms = None if self._report is None else self._report.began_ms
+        if noted is not None and noted.compared_ms not in (None, own_ms):
+            self._differing = noted.differing
 
     def _is_overdue(self, noted: Generation | None) -> bool:
         """Also a service that is restarted every day compares every day."""
@@ -95,8 +105,10 @@ class ReconcileRoute:
         report = self._report
         gauges: dict[str, float] = {}
         details: dict[str, object] = {"every_s": self._interval_s}
+        if self._differing is not None:
+            gauges["differences"] = self._differing
         if report is not None:
-            gauges = {"differences": len(report.differences), "reconcile_seconds": report.seconds}
+            gauges["reconcile_seconds"] = report.seconds
             kinds = sorted(kind for kind in KINDS if report.differences.count_of(kind))
             details |= {"rows": report.rows, "kinds": kinds, "generation_to_raise": report.raised}
             details |= {"left": report.left, "foreign": report.foreign}

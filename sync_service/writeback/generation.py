@@ -56,6 +56,9 @@ class Generation:
     """When topic and store were last compared, or the route began. None: an older release made the note."""
     versions: str | None = field(default=None, compare=False)
     """What gives rows their versions; see `WritebackPlan`. None: an older release made the note."""
+    differing: int | None = field(default=None, compare=False)
+    """How many rows differed when topic and store were last compared, without those that were repaired. None: they were
+    not compared yet."""
 
     def version(self, partition: int, offset: int) -> int:
         past = offset < self.starts.get(partition, 0)
@@ -65,7 +68,7 @@ class Generation:
         starts = {str(partition): offset for partition, offset in sorted(self.starts.items())}
         content = {"generation": self.number, "topic_id": self.topic_id, "starts": starts, "born": self.born}
         remarks = {"doubt": self.doubt, "cut": self.cut, "paused": self.paused, "compared_ms": self.compared_ms}
-        remarks |= {"versions": self.versions}
+        remarks |= {"versions": self.versions, "differing": self.differing}
         return json.dumps(content | {name: remark for name, remark in remarks.items() if remark is not None})
 
     @classmethod
@@ -78,7 +81,8 @@ class Generation:
             compared = content.get("compared_ms")
             compared_ms = None if compared is None else int(compared)
             names = int(content["generation"]), str(content["topic_id"])
-            return cls(*names, starts, *more, compared_ms, content.get("versions"))
+            differing = None if content.get("differing") is None else int(content["differing"])
+            return cls(*names, starts, *more, compared_ms, content.get("versions"), differing)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
                 f"the note of the route's generation is damaged: {type(error).__name__}",

@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from enrich.base.errors import WouldLoseData
 from sync_service.reconcile import Reconciliation, Report
+from sync_service.reconcile.route import ReconcileRoute
 from sync_service.reconcile.settling import Settling
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
@@ -217,3 +219,23 @@ def test_more_partitions_are_taken_up_after_a_repair(world: SyncWorld, to: dict[
     assert {key for key, plan in plans.items() if plan == "moved"} == {f"k{n}" for n in range(50, 100)}
     assert {key for key, plan in plans.items() if plan == "after"} == {f"k{n}" for n in range(100, 200)}
     assert reconcile(world, to).differences == []
+
+
+def test_the_service_shows_what_was_found_and_repaired_elsewhere(world: SyncWorld) -> None:
+    """By a person's command, or by another instance: the next comparison of its own may be a day away."""
+    to = world.to_redis()
+    filled(world, to)
+    world.redis.delete(f"{world.name}:k100", f"{world.name}:k101")
+    pipeline, stopping = world.pipeline(to, reconcile="1d"), threading.Event()
+    here, there = (ReconcileRoute(plans_of(pipeline)[0], Clients(pipeline)) for _ in range(2))
+    here._compare(stopping, is_due=True)
+    there._compare(stopping, is_due=False)
+    assert [route.status().gauges["differences"] for route in (here, there)] == [2, 2]
+    assert reconcile(world, to, repair=True).repaired
+    for route in (here, there):
+        route._compare(stopping, is_due=False)
+        assert route.status().gauges["differences"] == 0
+    world.redis.delete(f"{world.name}:k102")
+    there._compare(stopping, is_due=True)
+    here._compare(stopping, is_due=False)
+    assert [route.status().gauges["differences"] for route in (here, there)] == [1, 1]
