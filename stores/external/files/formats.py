@@ -16,6 +16,7 @@ import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
 from stores.errors import ConfigError, Retryable
+from stores.external.files.decimals import decimals_of, has_tiny_decimal
 from stores.external.files.quotes import open_quote
 
 _BLOCK = 4 << 20
@@ -140,6 +141,8 @@ class JsonReading(Reading):
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._path.stat().st_size == 0:
             return
+        if has_tiny_decimal(self._path, self._wanted):
+            raise self._refused("a decimal column has a number with an exponent below -9", "write its digits instead")
         schema = pa.schema([(field.name, as_read(field, self._where, "json")) for field in self._wanted])
         reader = arrow_json.open_json(
             self._path,
@@ -199,7 +202,7 @@ def as_read(field: pa.Field, where: str, file_format: str) -> pa.DataType:
     elif file_format == "json" and (pa.types.is_list(kind) or pa.types.is_struct(kind)):
         if not any(_needs_text(inner) or pa.types.is_map(inner) for inner in _leaves(kind)):
             return kind
-    elif _needs_text(kind):
+    elif _needs_text(kind) or (file_format == "csv" and pa.types.is_decimal(kind)):
         return pa.string()
     elif not pa.types.is_nested(kind):
         return kind
@@ -244,4 +247,6 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
         with_zone = pc.if_else(zoned, array, None).cast(kind)
         without = pc.if_else(zoned, None, array).cast(pa.timestamp(kind.unit)).cast(kind)
         return pc.coalesce(with_zone, without)
+    if pa.types.is_string(array.type) and pa.types.is_decimal(kind):
+        return decimals_of(array, kind)
     return array.cast(kind)

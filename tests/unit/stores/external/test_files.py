@@ -4,6 +4,8 @@ import gzip
 import lzma
 import os
 import re
+import subprocess
+import sys
 import zipfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -83,6 +85,58 @@ def rows_of(path, kind, columns=None):
 @pytest.mark.parametrize(("kind", "content"), [("csv", CSV), ("json", JSON)])
 def test_typed_columns_are_what_the_file_says(tmp_path, kind, content):
     assert rows_of(written(tmp_path / "f", content), FileFormat(kind), ROWS) == EXPECTED
+
+
+PRICES = pa.schema([("id", pa.string()), ("price", pa.decimal128(10, 2)), ("tail", pa.list_(pa.decimal128(38, 10)))])
+READ = """
+import sys
+from pathlib import Path
+from stores.errors import Retryable
+from tests.unit.stores.external.test_files import FileFormat, PRICES, pa, rows_of
+for path in map(Path, sys.argv[1:]):
+    kind = path.suffix[1:]
+    try:
+        print(rows_of(path, FileFormat(kind), PRICES if kind == "json" else pa.schema(list(PRICES)[:2])))
+    except Retryable as error:
+        assert "not a whole file" in str(error)
+"""
+
+
+def test_a_number_far_below_zero_ends_no_process_and_is_not_taken_for_zero(tmp_path):
+    paths = []
+    for index, number in enumerate(["1E-2147483647", "-1.5e-2147483647", "1E-41", "1E-194", "0." + "0" * 50 + "1"]):
+        for name, content in {
+            "one.csv": f"id,price\na,1\nb,{number}\n",
+            "two.json": f'{{"id":"a"}}\n{{"id":"b","price":{number}}}\n',
+            "three.json": f'{{"id":"a"}}\n{{"id":"b","tail":[1,"{number}"]}}',
+        }.items():
+            paths.append(written(tmp_path / f"{index}-{name}", content))
+    command = [sys.executable, "-c", READ, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_decimals_of_csv_may_have_exponents_signs_and_space_and_must_fit(tmp_path):
+    texts = {
+        "1.5e1": "15.00",
+        " +7 ": "7.00",
+        "-.5": "-0.50",
+        "5.": "5.00",
+        "100E-2": "1.00",
+        "0e-99": "0.00",
+        "": None,
+    }
+    path = written(tmp_path / "f", "id,price\n" + "".join(f"3f7e-41d2-e-12,{text}\n" for text in texts))
+    rows = rows_of(path, FileFormat.csv, pa.schema(list(PRICES)[:2]))
+    assert [None if row["price"] is None else str(row["price"]) for row in rows] == list(texts.values())
+    for text in ("1.234", "123456789", "1e9", "x", "1_0", "NaN", "1e99999999999999999999", '""', "1" * 80):
+        with pytest.raises(Retryable, match="does not fit its column's type"):
+            rows_of(written(path, f"id,price\na,{text}\n"), FileFormat.csv, pa.schema(list(PRICES)[:2]))
+
+
+def test_text_that_only_looks_like_such_a_number_is_read(tmp_path):
+    path = written(tmp_path / "f", '{"id":"7e-41","price":1E-2}\n{"id":"1E-99","price":"-2.00"}\n')
+    assert [row["price"] for row in rows_of(path, FileFormat.json, PRICES)] == [Decimal("0.01"), Decimal("-2.00")]
 
 
 def test_a_parquet_file_has_its_own_types_or_those_that_were_wanted(tmp_path):
