@@ -28,8 +28,8 @@ class SourceWatch:
         matches: Callable[[str], bool] | None = None,
         outputs: Collection[str] = (),
     ) -> None:
-        """`matches`: whether a topic is one of the source's pattern, if it has a pattern. `outputs`: all topics that the
-        stage writes to. For one that is gone Spark's sink would wait for minutes, and say little; a slot for good."""
+        """`matches`: whether a topic is one of the source's pattern, if it has a pattern. `outputs`: all topics that
+        it writes to. For one that is gone Spark's sink would wait for minutes, and say little; a slot for good."""
         self._known = source
         self._topics = topics
         self._matches = matches
