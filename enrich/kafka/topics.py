@@ -170,7 +170,8 @@ class Topics:
     def offsets_at(self, name: str, time_ms: int) -> dict[int, int]:
         """For each partition the first offset whose record is not older than this; its end offset if there is none."""
         ends = self.end_offsets(name)  # first: of what comes meanwhile nothing is passed by
-        later = self._offsets(name, OffsetSpec.for_timestamp(time_ms))
+        # Negative ones stand for the end and the beginning, and most for nothing.
+        later = self._offsets(name, OffsetSpec.for_timestamp(max(time_ms, 0)))
         return {partition: ends.get(partition, 0) if offset < 0 else offset for partition, offset in later.items()}
 
     def settings(self, name: str) -> Mapping[str, str]:

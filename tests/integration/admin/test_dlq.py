@@ -5,7 +5,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rejected.quarantined import NEWER, replayable, send_back

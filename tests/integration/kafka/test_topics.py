@@ -64,3 +64,5 @@ def test_a_record_that_comes_while_a_time_is_looked_for_is_not_older(cluster, ne
 
     monkeypatch.setattr(topics, "_offsets", asks)
     assert topics.offsets_at(topic, last_ms + 1) == {0: 5}
+    # Long before there was Kafka. To the brokers negative times mean something else.
+    assert topics.offsets_at(topic, -1) == topics.offsets_at(topic, -1_357_554_960_000) == {0: 0}
