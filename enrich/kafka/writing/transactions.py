@@ -176,11 +176,13 @@ class TransactionalProducer:
             try:
                 yield
             except KafkaException as exception:
-                if exception.args[0] != KafkaError._STATE:
+                if exception.args[0].code() not in (KafkaError._STATE, KafkaError._FATAL):
                     raise
                 # The transaction has failed meanwhile. Often the client has told why, and nobody has listened yet.
                 self._producer.poll(0)
                 self._raise_failure()
+                if exception.args[0].code() == KafkaError._FATAL:
+                    raise
                 raise Retryable("Kafka: the transaction has failed", where=self._where) from exception
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:

@@ -61,6 +61,24 @@ def test_a_producer_is_shut_out_by_the_next_of_its_id_even_within_a_transaction(
     assert [message.key() for message in cluster.messages(topic)] == [b"new"]
 
 
+@pytest.mark.parametrize(
+    "queue",
+    [
+        lambda producer, topic: producer.produce(topic, [b"old"], [b"old"]),
+        lambda producer, topic: producer.produce(topic, [b"old"], [b"old"], [("a", b"b")]),
+        lambda producer, topic: producer.produce_one(topic, b"old", b"old"),
+    ],
+    ids=["many", "headers", "one"],
+)
+def test_one_that_is_shut_out_hears_of_it_also_while_it_queues_records(cluster, topic, queue):
+    with closing(WholeTransactions(cluster.connection, f"id of {topic}")) as producer:
+        producer.start()
+        with closing(TransactionalProducer(cluster.connection, f"id of {topic}")) as after:
+            after.start()
+        with pytest.raises(Fenced, match="fenced by a newer instance"), producer.transaction():
+            wait_until(lambda: queue(producer, topic), what="an error")
+
+
 def test_after_a_record_that_the_client_gave_up_the_next_transaction_begins_anew(cluster, topic):
     impatient = {**cluster.connection, "message.timeout.ms": 500, "linger.ms": 5}
     with closing(TransactionalProducer(impatient, f"id of {topic}", deadline_s=1)) as producer:
