@@ -3,11 +3,14 @@
 import logging
 from pathlib import Path
 
-from enrich.base.errors import WouldLoseData
+import pytest
+
+from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
 from tests.support.kafka.topics import delete_records
+from tests.support.seed import variants
 from tests.support.stage.frames import source_of
 from tests.support.stage.runs import refused, run_until, running, until_all
 from tests.support.waiting import wait_until
@@ -60,6 +63,19 @@ def test_a_topic_that_is_recreated_beneath_a_running_stage_ends_it(spark, world)
     assert isinstance(run.error, WouldLoseData), run.error
     assert "recreated" in run.error.what
     assert "recreated" in refused(spark, world, stage).what
+
+
+@pytest.mark.parametrize("topic", variants("out", "dlq"))
+def test_a_topic_of_its_own_that_is_deleted_beneath_a_running_stage_ends_it(spark, world, topic):
+    """Also if nothing goes there just now. Slots would try again for good."""
+    stage = world.stage("enrich", [], profile="realtime")
+    send(world, stage, range(10))
+    with running(spark, world, stage) as run:
+        until_all(world, stage, 10, run)
+        world.cluster.topics.delete(world.topic(f"enrich.{topic}"))
+        wait_until(lambda: run.error is not None, what="the end of the stage")
+    assert isinstance(run.error, ConfigError), run.error
+    assert run.error.where == f"topic {world.topic(f'enrich.{topic}')}"
 
 
 def test_events_that_the_brokers_deleted_before_they_were_read_end_the_stage_and_are_counted(spark, world):
