@@ -143,6 +143,8 @@ class PinBook:
         for table, each in kept.tables.items():
             if table in now.tables and now.tables[table].topic_id != each.topic_id:
                 raise expired_pin(table, "the table's topic was recreated since")
+        for table in sorted(now.tables.keys() - kept.tables.keys()):
+            raise expired_pin(table, "the stage looks the table up only since then")
         return kept
 
     def clean(self, batch: int) -> None:

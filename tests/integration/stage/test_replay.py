@@ -141,6 +141,21 @@ def test_a_table_topic_that_was_recreated_has_no_pins(spark, world):
     assert "recreated" in error.what
 
 
+def test_a_batch_has_no_pin_of_a_table_that_is_looked_up_only_since_it_began(spark, world):
+    world.users(history="1h")
+    stage = deterministic(world)
+    send(world, stage, 0)
+    run(spark, world, stage, 20)
+    take_back(world, stage)
+    world.table("more", "plan string", {"ann": {"plan": "free"}}, history="1h")
+    world.document["stages"][stage]["lookups"].append({"table": "more", "key": "user_id", "as": "more"})
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, WouldLoseData), error
+    assert "--new-pin" in str(error.next_step)
+    assert error.where == "table more"
+    run(spark, world, stage, 40, new_pin=True)
+
+
 def test_a_pin_is_void_when_its_batch_stands_for_other_events(spark, world):
     world.users(history="1h")
     stage = deterministic(world)
