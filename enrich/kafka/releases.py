@@ -1,16 +1,16 @@
 """The release that made a record: of two records with equal versions, write-back keeps that of the higher one."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from enrich.base.errors import ConfigError, CorruptState
 from enrich.kafka.clients.making import Connection
-from enrich.kafka.identity import RELEASE
+from enrich.kafka.identity import RELEASE, VERSION
 from enrich.kafka.reading import read_topic
 from enrich.kafka.records import headers_of
 from enrich.kafka.topics import Topics
-from stores.versions import whole_number
+from stores.versions import LARGEST_VERSION, whole_number
 
 _LOOKED_AT = 20
 """Records of each partition."""
@@ -64,12 +64,25 @@ def newest_releases(connection: Connection, topics: Topics, names: Iterable[str]
     return found
 
 
+def newest_version(connection: Connection, topics: Topics, name: str) -> int:
+    """The greatest version among the newest records of the topic; 0 if they have none."""
+    with suppress(ConfigError, CorruptState):  # it may not be read, or was just emptied
+        numbers = [
+            whole_number(content) or 0
+            for headers in _newest_headers(connection, topics, name)
+            for header, content in headers
+            if header == VERSION
+        ]
+        return max((number for number in numbers if number <= LARGEST_VERSION), default=0)
+    return 0
+
+
 def _newest_release(connection: Connection, topics: Topics, name: str) -> int:
-    starts, ends = topics.newest_offsets(name, _LOOKED_AT)
-    releases = (
-        release_of(headers_of(message))
-        for batch in read_topic(connection, name, starts, ends)
-        for message in batch
-        if message.headers()
-    )
+    releases = (release_of(headers) for headers in _newest_headers(connection, topics, name))
     return max((release or 0 for release in releases), default=0)
+
+
+def _newest_headers(connection: Connection, topics: Topics, name: str) -> Iterator[Sequence[tuple[str, bytes | None]]]:
+    starts, ends = topics.newest_offsets(name, _LOOKED_AT)
+    for batch in read_topic(connection, name, starts, ends):
+        yield from (headers_of(message) for message in batch if message.headers())

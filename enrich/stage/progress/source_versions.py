@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from enrich.base.errors import ConfigError
-from stores.versions import LARGEST_GENERATION
+from stores.versions import LARGEST_GENERATION, OFFSETS_OF_A_GENERATION
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,31 @@ class Group(Protocol):
 
 
 def source_versions(
-    topic: str, topic_id: str, partitions: int, notes: Notes, group: Group, ends: Callable[[], Mapping[int, int]]
+    topic: str,
+    topic_id: str,
+    partitions: int,
+    notes: Notes,
+    group: Group,
+    ends: Callable[[], Mapping[int, int]],
+    written: int = 0,
 ) -> SourceVersions:
     """The versions to use from now on, stored in both places. `ends`: returns the partitions' current end offsets.
+    `written`: the greatest version that the newest records have of what is written back. Those of a stage that had
+    another name, read another topic, or had a field for its versions, are above what is known here.
 
     Raises ConfigError if the topic was recreated too often.
     """
     places = list(range(partitions))
     group.committed(topic, places)
     texts = [notes.read(notes.beside), group.note]
-    if not any(texts):
+    found = _read(topic, texts)
+    if not found:
         # It may be that of another pipeline: then the generation is too high, which does no harm.
-        texts = [group.committed_before(topic, places)[1]]
-    known = max((_read(topic, text) for text in texts if text), key=lambda each: each.generation, default=None)
+        found = _read(topic, [group.committed_before(topic, places)[1]])
+    known = max(found, key=lambda each: each.generation, default=None)
     now = _now(topic, topic_id, partitions, known, ends)
+    if now.generation < written // OFFSETS_OF_A_GENERATION < LARGEST_GENERATION:
+        now = SourceVersions(topic, topic_id, written // OFFSETS_OF_A_GENERATION + 1, [0] * partitions)
     if now.generation > LARGEST_GENERATION:
         raise ConfigError(
             "the topic was recreated too often: there is no higher generation for the versions of the write-back",
@@ -99,6 +110,11 @@ def _now(
     return known
 
 
-def _read(topic: str, text: str) -> SourceVersions:
-    content = json.loads(text)
-    return SourceVersions(topic, str(content["topic_id"]), int(content["generation"]), list(content["starts"]))
+def _read(topic: str, texts: Sequence[str | None]) -> Sequence[SourceVersions]:
+    """Without what a stage with another profile has noted in its group."""
+    contents = [json.loads(text) for text in texts if text]
+    return [
+        SourceVersions(topic, str(each["topic_id"]), int(each["generation"]), list(each["starts"]))
+        for each in contents
+        if "topic_id" in each
+    ]

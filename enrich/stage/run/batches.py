@@ -15,6 +15,7 @@ from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Replay
 from enrich.config.groups import stage_group
 from enrich.kafka import librdkafka_settings
+from enrich.kafka.releases import newest_version
 from enrich.stage.measure.counting import StageCounts
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.absurd_times import absurd_time
@@ -208,7 +209,8 @@ class BatchFlow:
         ((topic, topic_id),) = self.source.ids.items()  # the configuration refuses several
         written = partial(start.topics.written_offsets, topic)
         count = len(start.found.partitions[topic])
-        return source_versions(topic, topic_id, count, start.checkpoint, start.progress, written)
+        before = newest_version(start.connection, start.topics, stage.writeback.topic)
+        return source_versions(topic, topic_id, count, start.checkpoint, start.progress, written, before)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Versions of what is written back: a key's newest event has the highest, however its topic grows."""
 
 from enrich.stage.progress.source_versions import SourceVersions, source_versions
+from enrich.stage.realtime.notes import Note
 
 OFFSETS = 2**40
 
@@ -66,3 +67,18 @@ def test_what_the_group_of_an_earlier_release_knows_is_counted_on_from_where_not
     assert started(kept, 1, {0: 5}).generation == 7
     kept.older_note = SourceVersions("events", "an-id", 9, [0]).to_text()
     assert started(kept, 1, {0: 5}).generation == 7
+
+
+def test_what_slots_have_noted_in_the_group_is_no_version():
+    """The stage had no write-back while it was realtime."""
+    kept = Kept()
+    kept.note = Note("a-run", 0).to_text()
+    assert started(kept, 1, {0: 5}) == SourceVersions("events", "an-id", 1, [0])
+    assert started(kept, 1, {0: 9}) == SourceVersions("events", "an-id", 1, [0])
+
+
+def test_versions_are_above_those_that_another_stage_or_a_field_has_given_before():
+    kept, written = Kept(), 7 * OFFSETS + 99
+    now = source_versions("events", "an-id", 1, kept, kept, lambda: {0: 5}, written)
+    assert version(now, 0, 0) > written
+    assert source_versions("events", "an-id", 1, kept, kept, lambda: {0: 5}, version(now, 0, 3)) == now

@@ -237,6 +237,18 @@ def test_a_topic_that_was_recreated_counts_on_above_what_was_written(spark, worl
         wait_until(lambda: found.rows()["k"]["ip"] == "new", what="the event of the new topic in Redis")
 
 
+def test_offsets_give_versions_above_those_that_a_field_gave_before(spark, world, stack):
+    back = world.topic("back", cleanup_policy="compact")
+    section = {"topic": back, "value": "struct(ip)", "version": "ts"}
+    stage = world.stage("enrich", [], writeback=section)
+    with synced(world, stack, back, "ip string") as (_, found):
+        for number in range(3):
+            send(world, stage, ("k", {"ip": str(number), "ts": "2026-01-01T00:00:00Z"}))
+            run_until(spark, world, stage, back, number + 1)
+            wait_until(lambda ip=str(number): found.rows().get("k", {}).get("ip") == ip, what="the event in Redis")
+            section.pop("version", None)
+
+
 def test_the_declared_version_decides_over_keys_from_several_partitions(spark, world, stack):
     back = world.topic("back", cleanup_policy="compact")
     section = {"topic": back, "key": "user_id", "value": "struct(ip)", "version": "ts"}
