@@ -85,4 +85,4 @@ def _newest_release(connection: Connection, topics: Topics, name: str) -> int:
 def _newest_headers(connection: Connection, topics: Topics, name: str) -> Iterator[Sequence[tuple[str, bytes | None]]]:
     starts, ends = topics.newest_offsets(name, _LOOKED_AT)
     for batch in read_topic(connection, name, starts, ends):
-        yield from (headers_of(message) for message in batch if message.headers())
+        yield from filter(None, map(headers_of, batch))
