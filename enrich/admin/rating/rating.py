@@ -62,10 +62,12 @@ class Rater:
         """Raises Void, and Unreachable if not even the first events are taken."""
         self._report("warming up")
         first = min(self._condition.first, self._condition.most)
+        began_ms = _now_ms()
         done = self._sent(first, min(_WARM_S, self._condition.step_s))
         if not done.taken:
             why = done.why or "every request was refused"
             raise Unreachable(f"no event was taken: {why}", next_step="check that the pipeline runs, and its token")
+        self._wait_for_the_first(began_ms)
         return climb(first, self._condition.most, self._attempt)
 
     def _attempt(self, rate: float) -> Step:
@@ -112,6 +114,13 @@ class Rater:
         if first is not None and second is not None and second > first * _GROWTH + _NOISE_MS:
             return f"it falls behind: p95 rises from {first:,.0f} to {second:,.0f} ms"
         return None
+
+    def _wait_for_the_first(self, began_ms: int) -> None:
+        """A node that has just been started delivers nothing yet, which looks as if all had left; and then at once what
+        waited for it."""
+        end_s = time.monotonic() + _MOST_QUIET_S
+        while not self._arrivals.between(began_ms, _now_ms() + 60_000) and time.monotonic() < end_s:
+            time.sleep(0.5)
 
     def _settle(self) -> None:
         """Until nothing has left for a while: a step must not pay for the one before it."""

@@ -21,21 +21,24 @@ from enrich.tally import Histogram
 class Pipeline:
     """Events leave as soon as they are taken. Too many in a request, and it takes none of them."""
 
-    def __init__(self, most: int, lag_ms: float = 1.0) -> None:
+    def __init__(self, most: int, lag_ms: float = 1.0, begins_in_s: float = 0.0) -> None:
+        """`begins_in_s`: what comes before that leaves then."""
         self._most = most
         self._lag_ms = lag_ms
+        self._begins_ms = time.time_ns() // 10**6 + round(begins_in_s * 1000)
         self._left: list[int] = []
 
     def send(self, events: Sequence[bytes], time_ms: int) -> int:  # noqa: ARG002 - the signature of a target
         if len(events) > self._most:
             raise HTTPException("the answer was 429 Too Many Requests")
-        self._left += [time.time_ns() // 10**6] * len(events)
+        self._left += [max(self._begins_ms, time.time_ns() // 10**6)] * len(events)
         return len(events)
 
     def close(self) -> Rest:
         return Rest()
 
     def between(self, from_ms: int, until_ms: int) -> Histogram:
+        until_ms = min(until_ms, time.time_ns() // 10**6)  # of what is to come nobody knows
         return Histogram.of([self._lag_ms] * sum(from_ms <= at < until_ms for at in self._left))
 
 
@@ -66,3 +69,11 @@ def test_a_run_in_which_events_leave_before_they_are_due_is_void(monkeypatch: py
     """The clock of this host is ahead, so that all lags would be 0."""
     with pytest.raises(Void, match="100% of the events at 500 events/s left before they were due"):
         rater(Pipeline(most=10_000, lag_ms=-5_000.0), monkeypatch).run()
+
+
+def test_a_pipeline_that_has_just_been_started_is_rated_once_it_delivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waited for it to begin says nothing of how many events leave, nor does that none leaves yet."""
+    one = rater(Pipeline(most=30, begins_in_s=1.0), monkeypatch)
+    monkeypatch.setattr(rating, "_QUIET_S", 0.2)
+    monkeypatch.setattr(rating, "_MOST_QUIET_S", 60.0)
+    assert one.run().rating >= 500
