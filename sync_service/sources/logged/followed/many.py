@@ -1,6 +1,7 @@
 """The tables of a source that names them by patterns: they come and go, and what is wrong with one holds it alone."""
 
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -209,7 +210,18 @@ class ManyTables:
         gone = sorted(name for name in self._states if name not in found)
         for name in set(gone) - set(self._gone):
             _log.warning("the table %s is gone, or matches no pattern any more: its topic stays as it is", name)
+            self._forget_if_dropped(name)
         self._gone = gone
+
+    def _forget_if_dropped(self, name: str) -> None:
+        """What is known of its topic takes room for each key, and nobody may ever ask for it again. One of the same
+        name that is made later reads it from the topic."""
+        schema, _, table = name.partition(".")
+        topic, relation = self._topic_of(schema, table), self._states[name].relation
+        is_another_s = any(other.topic == topic for other in self._tables.values())
+        if topic is None or is_another_s or self._slots.rows("SELECT FROM pg_class WHERE oid = %s", relation):
+            return
+        shutil.rmtree(directory_of_table(self._directory, topic), ignore_errors=True)
 
     def _topics_of(self, found: Iterable[TableFound]) -> Mapping[str, str]:
         """Of each table its topic, unless it has none or another table has it."""

@@ -103,6 +103,28 @@ def test_a_new_table_is_found_and_one_that_goes_is_reported(many: ManyTables) ->
     assert many.records("fresh") == 20
 
 
+def test_nothing_stays_on_the_disk_of_tables_that_were_dropped(many: ManyTables) -> None:
+    def known() -> set[str]:
+        return {path.name for path in (many.source.known / "tables").iterdir()}
+
+    for table in ("today", "tomorrow", "stays"):
+        many.make(table, rows=5)
+    with many.source.running():
+        many.wait_equal()
+        assert known() == {many.topic(table) for table in ("today", "tomorrow", "stays")}
+        many.execute("DROP TABLE {}.today")
+        wait_until(lambda: many.topic("today") not in known(), what="the end of what was known of it")
+    many.execute("DROP TABLE {}.tomorrow")
+    many.execute("ALTER TABLE {}.stays DROP CONSTRAINT stays_pkey")  # it is held, and not gone
+    with many.source.running() as service:
+        wait_until(lambda: many.topic("tomorrow") not in known(), what="the end of what was known of the other one")
+        wait_until(lambda: held(service, many), what="the table that is held")
+        assert known() == {many.topic("stays")}
+        many.execute("ALTER TABLE {}.stays ADD PRIMARY KEY (id)")
+        many.make("today", rows=6)
+        many.wait_equal()
+
+
 @pytest.mark.parametrize("notices_that_it_is_gone", [False, True])
 def test_a_table_that_is_made_again_and_is_empty_yet_deletes_nothing_before_a_person_says_so(
     many: ManyTables, notices_that_it_is_gone: bool
