@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -179,6 +180,10 @@ def synced(world, stack, topic, columns):
     found.close()
 
 
+def _has(found, ip):
+    return found.rows().get("k", {}).get("ip") == ip
+
+
 def run_until(spark, world, stage, topic, number, start=None):
     with running(spark, world, stage, start) as run:
 
@@ -245,7 +250,7 @@ def test_offsets_give_versions_above_those_that_a_field_gave_before(spark, world
         for number in range(3):
             send(world, stage, ("k", {"ip": str(number), "ts": "2026-01-01T00:00:00Z"}))
             run_until(spark, world, stage, back, number + 1)
-            wait_until(lambda ip=str(number): found.rows().get("k", {}).get("ip") == ip, what="the event in Redis")
+            wait_until(partial(_has, found, str(number)), what="the event in Redis")
             section.pop("version", None)
 
 

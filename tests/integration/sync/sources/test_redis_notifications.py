@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ def following(source: SourceWorld, url: str, kind: str = "string", interval: str
 
 def readings(service: Running) -> int:
     return service.status("in").counters["readings"]
+
+
+def _has_read(service: Running, times: int) -> bool:
+    return readings(service) >= times
 
 
 def cut(client: redis.Redis) -> None:
@@ -83,7 +88,7 @@ def test_many_changes_one_after_the_other_are_a_line_in_the_log(
     with following(source, server.url) as service:
         for number in range(10):
             client.set("limit:a", str(number))
-            wait_until(lambda n=number: readings(service) >= n + 2, what="the change")
+            wait_until(partial(_has_read, service, number + 2), what="the change")
         assert service.status("in").counters["rows_written"] == 10
     lines = [record for record in caplog.records if "rows changed" in record.getMessage()]
     assert [record.getMessage() for record in lines] == ["1 rows changed, 0 deleted"]
