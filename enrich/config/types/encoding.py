@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from enrich.base.avro import with_float_defaults
 from enrich.config.messages.words import Wrong, parsed, shortened
 from enrich.config.types.columns import EXPECTED as COLUMNS_EXPECTED
 from enrich.config.types.columns import Columns
@@ -62,7 +63,7 @@ def parse_avro_schema(text: str) -> AvroSchema:
         schema = json.loads(text)
         if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
             raise Wrong('expected the schema of a record: {"type": "record", "name": ..., "fields": [...]}')
-        parse_schema(schema)
+        parse_schema(with_float_defaults(schema))
     except Wrong:
         raise
     except json.JSONDecodeError as error:

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import struct
 import time
 from decimal import Decimal
 from typing import Any
@@ -87,6 +88,13 @@ def test_a_row_that_does_not_fit_the_avro_schema_is_bad_alone():
     encoded = AvroEncoder(json.dumps(schema)).encode(pa.record_batch({"a": pa.array([1, None, 2**40, 4])}))
     assert encoded.bad == dict.fromkeys([1, 2], "a value does not fit the avro schema")
     assert encoded.values.to_pylist() == [b"\x02", None, None, b"\x08"]
+
+
+def test_a_whole_number_is_written_as_the_default_of_a_double_whose_type_is_an_object():
+    price = {"name": "price", "type": {"type": "double", "unit": "EUR"}, "default": 5}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}, price]}
+    encoded = AvroEncoder(json.dumps(schema)).encode(pa.record_batch({"a": pa.array([1])}))
+    assert encoded.values.to_pylist() == [b"\x02" + struct.pack("<d", 5.0)]
 
 
 _array = {"type": "array", "items": "string"}

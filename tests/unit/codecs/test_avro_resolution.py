@@ -71,6 +71,8 @@ def test_a_writer_that_the_tables_schema_cannot_read_makes_its_records_bad(write
 DEFAULTS = [
     ("int", 5, pa.int32(), 5),
     ("double", 5, pa.float64(), 5.0),
+    ({"type": "double", "unit": "EUR"}, 5, pa.float64(), 5.0),
+    ({"type": "float"}, 0, pa.float32(), 0.0),
     ("string", "é", pa.string(), "é"),
     ("bytes", "\xff", pa.binary(), b"\xff"),
     ("boolean", True, pa.bool_(), True),

@@ -145,5 +145,13 @@ def test_an_inline_schema_must_be_avro(schema: str, message: str) -> None:
     assert found == [f"tables.users.schema: {message}"]
 
 
+def test_a_whole_number_may_be_the_default_of_a_double_whose_type_is_an_object() -> None:
+    field = '{"name": "price", "type": {"type": "double", "unit": "EUR"}, "default": 0}'
+    schema = f'{{"type": "record", "name": "r", "fields": [{field}]}}'
+    assert told(changed(("tables.users.format", "avro"), ("tables.users.schema", schema))) == []
+    wrong = told(changed(("tables.users.format", "avro"), ("tables.users.schema", schema.replace("0}", "true}"))))
+    assert wrong == ["tables.users.schema: not an Avro schema: Default value <True> must match schema type: double"]
+
+
 def test_an_avro_table_may_have_its_schema_inline() -> None:
     assert told(changed(("tables.users.format", "avro"), ("tables.users.schema", AVRO))) == []

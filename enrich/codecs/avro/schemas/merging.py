@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from fastavro.schema import expand_schema
 
+from enrich.base.avro import with_float_defaults
 from enrich.base.errors import ConfigError
 from enrich.codecs.avro.schemas.types import describe, load_schema
 
@@ -22,7 +23,8 @@ def merged(schemas: Mapping[str, str]) -> str:
     """
     for text in schemas.values():
         load_schema(text)
-    records = {topic: cast(dict[str, Any], expand_schema(json.loads(text))) for topic, text in schemas.items()}
+    raw = {topic: with_float_defaults(json.loads(text)) for topic, text in schemas.items()}
+    records = {topic: cast(dict[str, Any], expand_schema(each)) for topic, each in raw.items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for topic, record in records.items():
         for field in record["fields"]:

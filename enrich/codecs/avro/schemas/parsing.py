@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from enrich.base.avro import with_float_defaults
+
 
 def parsed_to_write(schema: Any) -> tuple[Any, dict[str, Any]]:
     """The schema, and its named types by their full names. In JSON the defaults of bytes are texts, which fastavro
@@ -10,7 +12,7 @@ def parsed_to_write(schema: Any) -> tuple[Any, dict[str, Any]]:
     from fastavro import parse_schema  # not before a worker needs it
 
     names: dict[str, Any] = {}
-    parsed: Any = parse_schema(schema, named_schemas=names)
+    parsed: Any = parse_schema(with_float_defaults(schema), named_schemas=names)
     for record in (parsed, *names.values()):
         for field in record.get("fields", ()) if isinstance(record, dict) else ():
             if "default" in field:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
+from enrich.base.avro import with_float_defaults
 from enrich.base.errors import ConfigError
 
 # Schemas come from producers. This is deeper than any real one, and does not exhaust the stack.
@@ -83,7 +84,7 @@ AvroType = Primitive | Fixed | Enum | Array | Map | Union | Record
 def load_schema(text: str) -> Record:
     """Raises ConfigError if it is not the schema of a record, or no columns can hold it."""
     try:
-        raw = json.loads(text)
+        raw = with_float_defaults(json.loads(text))
         loaded = _Loader().load(parse_schema(raw, named_schemas={}))
     except ConfigError:
         raise
