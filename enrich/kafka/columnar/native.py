@@ -25,6 +25,9 @@ _AFTER = object.__basicsize__
 _POLL_S = 0.01
 _ROOM = 32
 _PARTS = 6 * 72
+_MOST_BYTES = 1 << 28
+"""Of the values that are taken at once, as of the keys: a column holds 2 GiB. One answer of a broker may bring more, if
+it is well compressed."""
 
 _FUNCTIONS: Functions = {
     "queue_new": (POINTER, [POINTER]),
@@ -89,6 +92,10 @@ class NativeIncoming:
         }
         self._room = ctypes.create_string_buffer(_ROOM)
         self._addresses = np.zeros(0, np.int64)
+        self._left = np.zeros(0, np.int64)
+        """Messages that were too much for one taking. They come first the next time."""
+        self._reached: dict[tuple[str, int], int] = {}
+        """Ends that are reached only once these have come."""
 
     def begin(self, offsets: Sequence[TopicPartition]) -> None:
         # Nothing may come before the partitions' queues lead to ours.
@@ -102,6 +109,9 @@ class NativeIncoming:
 
     def take(self, most: int, wait_s: float) -> Came | None:
         self._hear()
+        if len(self._left):
+            messages, self._left = self._left[:most], self._left[most:]
+            return self._came(messages)
         if len(self._addresses) != most:
             self._addresses = np.zeros(most, np.int64)
         at, consume = self._addresses.ctypes.data, self._library.consume_batch_queue
@@ -116,6 +126,7 @@ class NativeIncoming:
         """Before the consumer is closed."""
         queue, self._queue = self._queue, None
         if queue is not None:
+            self._loops.end(self._left, self._of["message_destroy"])
             _HEARD.pop(self._handle, None)
             for each in self._partitions:
                 self._library.queue_forward(each, None)
@@ -140,6 +151,12 @@ class NativeIncoming:
         totals = self._loops.measure(messages, of["message_timestamp"], *asked, room, numbers, sizes, error)
         if error[0]:
             return self._came(*self._without_ends(messages))
+        if count > 1 and max(totals[:4]) > _MOST_BYTES:
+            self._left = np.concatenate([messages[count // 2 :], self._left])
+            self._reached |= reached or {}
+            return self._came(messages[: count // 2])
+        if not len(self._left) and self._reached:
+            reached, self._reached = {**self._reached, **(reached or {})}, {}
         # The names of the topics are the messages'.
         handles, topic = np.unique(numbers[3], return_inverse=True)
         topics = [self._library.topic_name(int(handle)).decode() for handle in handles]

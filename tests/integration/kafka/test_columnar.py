@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from enrich.kafka import new_assigned_consumer, new_producer
 from enrich.kafka.clients.errors import MISSING_TOPIC
-from enrich.kafka.columnar import HEADERS, Came, Records
+from enrich.kafka.columnar import HEADERS, Came, Records, native
 from enrich.kafka.columnar.native import NativeIncoming, NativeOutgoing, is_known
 from enrich.kafka.columnar.plain import PlainIncoming, PlainOutgoing
 from enrich.kafka.writing.transactions import TransactionalProducer
@@ -140,6 +140,30 @@ def test_records_are_taken_one_by_one_if_that_is_asked_for(cluster, topic, incom
 
         wait_until(is_all_there, what="all records")
     assert values == [[b"%d" % number] for number in range(5)]
+
+
+def test_what_is_more_than_a_column_holds_is_taken_in_parts(cluster, topic, monkeypatch):
+    monkeypatch.setattr(native, "_MOST_BYTES", 1_000)
+    values = [b"%d" % number + bytes(300) for number in range(20)]
+    values[7] += bytes(2_000)  # alone
+    cluster.produce(topic, [(b"k", value) for value in values])
+    consumer = new_assigned_consumer(cluster.connection, "nobody", **{"enable.partition.eof": True})
+    found, sizes = [], []
+    with closing(consumer), closing(NativeIncoming(consumer)) as reading:
+        reading.begin([TopicPartition(topic, 0, 0)])
+
+        def is_at_end():
+            came = reading.take(15, 0.1)
+            if came is None:
+                return False
+            found.extend(came.values.to_pylist())
+            sizes.append(sum(map(len, came.values.to_pylist())))
+            assert not came.reached or len(found) == 20
+            return bool(came.reached)
+
+        wait_until(is_at_end, what="the end")
+    assert found == values
+    assert sorted(size for size in sizes if size > 1_000) == [len(values[7])]
 
 
 @pytest.mark.parametrize("outgoing", [NativeOutgoing, PlainOutgoing])
