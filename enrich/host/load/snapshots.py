@@ -78,6 +78,10 @@ def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None
             f"it is {age_ms / 1000:,.0f} s old, and only {safe_ms / 1000:,.0f} s are safe: the topic keeps tombstones "
             f"for {topic.settings.delete_retention_ms / 1000:,.0f} s"
         )
+    ahead_ms = max((floor.timestamp for floor in manifest.floors.values()), default=0) - topic.asked_at_ms
+    if table.spec.history_ms and ahead_ms > CLOCKS_DIFFER_MS:
+        # As of a table without history, which a record of such a time has superseded a row of.
+        refuse(f"its history begins {ahead_ms / 1000:,.0f} s in the future: until then each `as_of` would be expired")
 
 
 def joined_floors(manifest: Manifest, topic: Mapping[int, HistoryFloor]) -> dict[int, HistoryFloor]:

@@ -71,6 +71,14 @@ def test_whatever_could_miss_a_record_is_refused_with_reason_and_place(manifest,
         fits(manifest, topic)
 
 
+def test_a_table_with_history_does_not_begin_with_one_that_is_whole_only_in_the_future():
+    later = replace(MANIFEST, partitions=(Partition(0, 90, 10, NOW + 365 * 24 * HOUR), Partition(1, 50, None, None)))
+    fits(later)  # nobody asks a table without history for a time
+    spec = TableSpec(COLUMNS, JsonDecoder(COLUMNS), history_ms=HOUR)
+    with pytest.raises(WouldLoseData, match="in the future"):
+        require_fits(Snapshot(Path("/snapshots/one"), later), replace(TABLE, spec=spec), TOPIC)
+
+
 def test_history_goes_on_from_the_snapshot_where_the_topic_has_every_version_since():
     of_topic = {0: HistoryFloor(90, 40), 1: HistoryFloor(51, 40)}
     assert joined_floors(MANIFEST, of_topic) == {0: HistoryFloor(10, 7), 1: HistoryFloor(51, 40)}
