@@ -26,7 +26,7 @@ class Tailed:
     positions: dict[int, int] = field(default_factory=dict)
     """Partition -> everything below is read. Advances over compaction gaps and transaction markers too."""
     epochs: dict[int, int] = field(default_factory=dict)
-    """Partition -> the leader epoch of its last record."""
+    """Partition -> the leader epoch of the record before its position; -1: not known."""
     fault: EnrichError | None = None
     """Set when this topic cannot be followed from here: its table must be loaded anew."""
 
@@ -143,12 +143,12 @@ class Tailer:
             moved = {p: at for p, at in tailed.positions.items() if at != self._followed[topic][p]}
             self._followed[topic].update(tailed.positions)
             last = {message.partition() or 0: message for message in tailed.messages}
-            tailed.epochs = {p: epoch for p, message in last.items() if (epoch := message.leader_epoch()) is not None}
             # Of a partition that only said that there is no more, the epoch is still known.
             for partition, position in moved.items():
                 # Beyond the last record, as after a transaction's marker, the epoch is another one.
                 is_next = partition in last and last[partition].offset() == position - 1
-                self._epochs[topic, partition] = tailed.epochs.get(partition, -1) if is_next else -1
+                epoch = last[partition].leader_epoch() if is_next else None
+                tailed.epochs[partition] = self._epochs[topic, partition] = -1 if epoch is None else epoch
             self._hand_over(topic, tailed)
         if self._far_consumer is not None and not self._far:
             self._far_consumer.close()

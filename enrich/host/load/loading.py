@@ -156,6 +156,9 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
                 require_in_time()
                 if listener.should_stop():
                     break
+            # Beyond the last record, as after a transaction's marker, the epoch may be another one: with that of the
+            # record the brokers would call the marker truncated, and the table would be loaded anew again and again.
+            epochs = {p: epoch for p, epoch in epochs.items() if positions.get(p) == ends.get(p)}
             read = require_in_time()
             if listener.should_stop() or asked.until(read) < settings.untouched_ms:
                 break
