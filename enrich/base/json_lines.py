@@ -9,8 +9,9 @@ from typing import Any
 
 _SEPARATORS = (", ", ": ")
 
-# A terminal obeys these, and JSON does not ask for escapes. They stand in texts only.
-_CONTROL = re.compile("[\x7f-\x9f]")
+# A terminal obeys these, or what reads lines takes them for the end of one, and JSON does not ask for escapes. They
+# stand in texts only.
+_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029]")
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -26,7 +27,11 @@ def print_json(value: dict[str, Any]) -> None:
 
 def json_text(value: dict[str, Any]) -> str:
     """JSON on one line, also of rows: bytes as base64, decimals as text, times in ISO 8601, maps as objects."""
-    text = json.dumps(_plain(value), ensure_ascii=False, separators=_SEPARATORS, default=str)
+    return escaped(json.dumps(_plain(value), ensure_ascii=False, separators=_SEPARATORS, default=str))
+
+
+def escaped(text: str) -> str:
+    """JSON that is one line for whoever reads it."""
     return text if text.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

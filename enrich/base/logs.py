@@ -5,7 +5,9 @@ import logging
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
+from textwrap import indent
 
+from enrich.base.json_lines import escaped
 from enrich.base.printable import visible, visible_lines
 
 # Attributes that every record has; any other came from `extra=` and is a field.
@@ -39,15 +41,18 @@ class JsonLines(logging.Formatter):
         line.update(_fields(record))
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return escaped(json.dumps(line, ensure_ascii=False, default=str))
 
 
 class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
         fields = "".join(f" {name}={visible(str(value))}" for name, value in _fields(record).items())
-        text = f"{time} {record.levelname:<7} {record.name}: {visible_lines(record.getMessage())}{fields}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        # One line, whatever it quotes: with one of their own others could write what looks like a record.
+        text = f"{time} {record.levelname:<7} {record.name}: {visible(record.getMessage())}{fields}"
+        if not record.exc_info:
+            return text
+        return f"{text}\n{indent(visible_lines(self.formatException(record.exc_info)), '  ')}"
 
 
 def setup_logs(log_format: LogFormat, level: LogLevel) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from enrich.admin.topics.checking import Checked, Finding, Problem
 from enrich.base.errors import Retryable
 from enrich.base.exits import print_error
 from enrich.base.json_lines import json_text
-from enrich.base.logs import TextLines
+from enrich.base.logs import JsonLines, TextLines
 from enrich.cli.rejected import dlq, kit
 from enrich.cli.services import statuses
 from enrich.cli.table import snapshots, table
@@ -131,6 +132,34 @@ def test_lines_of_the_log():
     shown = TextLines().format(record)
     assert shown.count(ESCAPED) == 2
     assert _is_harmless(shown)
+
+
+FORGED = "no\n12:00:00.000 ERROR   enrich: it burns\r\x85\u2028\u2029 and more"
+
+
+@pytest.mark.parametrize("lines", [TextLines(), JsonLines()], ids=["text", "json"])
+def test_a_record_of_the_log_is_one_line_whatever_it_quotes(lines):
+    record = logging.makeLogRecord({"msg": "the answer: %s", "args": (FORGED,), "levelname": "INFO", "route": FORGED})
+    shown = lines.format(record)
+    assert shown.splitlines() == [shown]
+    if isinstance(lines, JsonLines):
+        assert (json.loads(shown)["message"], json.loads(shown)["route"]) == (f"the answer: {FORGED}", FORGED)
+
+
+def test_what_a_traceback_quotes_is_no_record_of_the_log():
+    try:
+        raise ValueError(f"{HOSTILE}{FORGED}")
+    except ValueError:
+        record = logging.makeLogRecord({"msg": "a bug", "levelname": "ERROR", "exc_info": sys.exc_info()})
+    first, *others = TextLines().format(record).splitlines()
+    assert first.endswith("a bug")
+    assert others and all(line.startswith("  ") and _is_harmless(line) for line in others)
+
+
+def test_json_for_machines_is_one_line():
+    text = json_text({"name": FORGED})
+    assert text.splitlines() == [text]
+    assert json.loads(text) == {"name": FORGED}
 
 
 def test_json_stays_what_it_is():
