@@ -191,7 +191,7 @@ class Topics:
             futures = self._admin.describe_configs(resources, request_timeout=self._deadline_s)
         found = self._outcomes({resource.name: future for resource, future in futures.items()})
         return {
-            name: one
+            name: _naming_the_right(one)
             if isinstance(one, EnrichError)
             else {e.name: e.value for e in one.values() if e.value is not None}
             for name, one in found.items()
@@ -319,3 +319,10 @@ class Topics:
                 found = explained(self._admin.connection, error)
                 self._diagnosis = time.monotonic(), found
             raise self._diagnosis[1].error() from error.__cause__
+
+
+def _naming_the_right(error: EnrichError) -> EnrichError:
+    """Of a topic's settings: the brokers only say that a right is missing."""
+    if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        error.next_step = "grant this user DESCRIBE_CONFIGS on the topic"
+    return error

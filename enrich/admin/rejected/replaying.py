@@ -10,6 +10,7 @@ from enrich.admin.rejected.choosing import Selection, letters
 from enrich.admin.rejected.letter import Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.ways import GONE, Way, Ways
+from enrich.admin.rights import needs
 from enrich.kafka.topic_settings import is_compacted
 from enrich.kafka.writing.dead_letters import record_size
 from enrich.kafka.writing.room import LARGEST_MESSAGE, room_by, sized_for
@@ -147,7 +148,8 @@ class Replay:
     def _settings_of(self, topic: str) -> Mapping[str, str] | None:
         if topic not in self._settings:
             known = self._cluster.topics.exists(topic)
-            self._settings[topic] = self._cluster.topics.settings(topic) if known else None
+            with needs("DESCRIBE_CONFIGS", f"topic {topic}"):
+                self._settings[topic] = self._cluster.topics.settings(topic) if known else None
         return self._settings[topic]
 
     def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:

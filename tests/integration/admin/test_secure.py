@@ -9,10 +9,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
+from enrich.base.errors import ConfigError
 from enrich.config import load
 from enrich.dev import Addresses, temporary_stack
 from enrich.dev.servers.secure import GUEST
-from enrich.kafka import librdkafka_settings
+from enrich.kafka import DeliveringProducer, Topics, librdkafka_settings, new_admin_client
+from enrich.kafka.writing.dead_letters import Origin, dead_letter
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.host.ending import stop_agent_of
 from tests.support.kafka.topics import Cluster
@@ -137,6 +139,30 @@ def test_who_reads_from_offsets_needs_no_right_on_a_group(secure, config_of):
 
     wait_until(lambda: read("--from-topic") == [{"plan": "pro"}], what="the topic's row", deadline_s=60)
     assert read() == [{"plan": "pro"}]  # by an agent
+
+
+def test_who_sends_letters_back_is_told_which_right_on_their_topic_is_missing(secure, config_of):
+    owner, guest = config_of(), config_of(username=GUEST)
+    assert enrich("topics", "apply", "--yes", "-c", owner).returncode in (0, 4)
+    with DeliveringProducer({"bootstrap.servers": secure.bootstrap_servers}) as producer:
+        letter = dead_letter(Origin("events", 0, 1, b"k", b"v"), "no json", stage="enrich", sender="")
+        producer.produce("dead", letter.key, letter.value, headers=letter.headers)
+    grant(secure, AclOperation.READ, name="dead")
+    grant(secure, AclOperation.WRITE, name="events")
+
+    def told():
+        done = enrich("dlq", "replay", "--all", "--dry-run", "-c", guest)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        return "this user lacks the right DESCRIBE_CONFIGS on topic events" in done.stderr
+
+    wait_until(told, what="being told of the right")
+
+
+def test_whoever_asks_for_a_topic_s_settings_is_told_which_right_is_missing(secure, config_of):
+    assert enrich("topics", "apply", "--yes", "-c", config_of()).returncode in (0, 4)
+    guest = librdkafka_settings(load(config_of(username=GUEST)).kafka)
+    with pytest.raises(ConfigError, match=r"authorization failed.*grant this user DESCRIBE_CONFIGS on the topic"):
+        Topics(new_admin_client(guest)).settings("enriched")
 
 
 @pytest.mark.parametrize(
