@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import cached_property
 
 from confluent_kafka import Message
@@ -86,6 +87,8 @@ class RetryRoute:
         self._clients.tallies.close()
 
     def run(self, stopping: threading.Event) -> None:
+        # What the last run has shown, before it failed, does not go on while this one tries.
+        self._shown = replace(self._shown, state=RouteState.starting)
         while not stopping.is_set():
             plan = self._plan_now()
             if not plan.pauses:

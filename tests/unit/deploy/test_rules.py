@@ -27,6 +27,13 @@ def test_every_counter_that_an_alarm_is_on_is_looked_at() -> None:
     assert {counter for _, counter, _ in RISES} == set(re.findall(r"\w+_total", " ".join(RULES.values())))
 
 
+def test_an_alarm_on_the_state_of_a_route_goes_on_while_the_route_tries_again() -> None:
+    """For some seconds it then shows another state, and a scrape that sees it would begin the minutes of `for` anew."""
+    states = [expr for expr in RULES.values() if "_state{" in expr]
+    assert states
+    assert [expr for expr in states if not re.match(r"max_over_time\(\w+_state\{[^}]+\}\[1m\]\) == 1$", expr)] == []
+
+
 def test_no_judged_minute_passes_between_two_evaluations() -> None:
     """Its figures stand for a minute, a little more or less. By default Prometheus evaluates once a minute."""
     seconds = parse_duration(GROUPS["enrich-observer"]["interval"]).total_seconds()

@@ -1,5 +1,6 @@
 """The retrier on a real broker: what has waited for its pause comes out once, as it went in, and nothing blocks it."""
 
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from edge_service.retrier.reading import Reading
+from enrich.base.errors import Retryable
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
@@ -245,6 +247,32 @@ def test_what_is_removed_while_it_cannot_be_read_is_named_and_what_was_read_come
         last = max(one for one in came if one < 29_990)
         assert f"records {last + 1} to 29990 of partition 0 were removed unread" in said
     assert came == Counter([*range(last + 1), *range(29_990, 30_000)])
+
+
+def test_a_route_that_tries_again_does_not_show_that_it_runs_as_before_it_failed(
+    world: RetryWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, goes_on = threading.Event(), threading.Event()
+
+    def silent(*_: Any) -> Any:
+        """As brokers that are away: the first thing that a run asks for."""
+        tries.set()
+        assert goes_on.wait(60)
+        raise Retryable("no broker answers")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("edge_service.retrier.route._LOOK_EVERY_S", 0.2)
+        with running(world) as retrier:
+            retrier.wait_for_state("running")
+            patch.setattr("edge_service.retrier.route.old_pauses", silent)
+            world.cluster.topics.delete(world.retry_in())
+            world.cluster.topics.create(world.retry_in(), partitions=2)
+            assert tries.wait(60)
+            try:
+                shown = retrier.status()
+            finally:
+                goes_on.set()
+    assert (shown.state, "recreated" in (shown.last_error or "")) == ("waiting", True)
 
 
 def test_the_topic_that_it_writes_to_may_be_recreated_with_fewer_partitions(world: RetryWorld) -> None:
