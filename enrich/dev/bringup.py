@@ -49,6 +49,8 @@ class BringUp:
         self._former = former
         self._added_ports: dict[str, set[str]] = {}
         self._started: list[Server] = []
+        self._moved: set[str] = set()
+        """Servers that got other ports than they had."""
         self._cancel = threading.Event()
         self._changing = threading.Lock()
 
@@ -73,6 +75,11 @@ class BringUp:
             raise disk_full(self._folder.path)
         for server in self._started:
             self._settle_in(server, new_ports=new_ports)
+        # They would look for the one that they join at its old ports, and never find it.
+        following = [one for one in self._servers if one.joins in self._moved and one not in self._started]
+        self._started += following
+        equipped |= {server.name: server.equip(report) for server in following}
+        restarted = {replaced, *(server.name for server in following)}
         with interrupts.deferred() as signals:
             try:
                 self._save()
@@ -92,7 +99,7 @@ class BringUp:
                     self._start_again(former, signals)
                 raise
         for server in self._started:
-            if was_expected.get(server.name) and server.name in was_ready:
+            if was_expected.get(server.name) and server.name in was_ready and server.name not in restarted:
                 log.warning("%s had died; started again at %s", server.name, server.address(self._home(server)))
 
     def _runs(self, server: Server) -> bool:
@@ -115,6 +122,7 @@ class BringUp:
             if entry.settled and not new_ports:
                 raise port_taken(server, self._home(server))
             entry.ports = self._choose_ports(server)
+            self._moved.add(server.name)
         entry.expected = True
 
     def _choose_ports(self, server: Server) -> dict[str, int]:

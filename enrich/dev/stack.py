@@ -115,7 +115,8 @@ class Stack:
                             "the encrypted listener is there for one broker only", where=str(self.folder.path)
                         )
                     servers[0] = SECURE_KAFKA
-                    if not self._is_secure(state):
+                    # Or a killed `up` has noted that it is to be secure, and come no further: its broker may still run.
+                    if not self._is_secure(state) or secure_of(self.folder.home("kafka", state)) is None:
                         former = SERVERS["kafka"]
                 servers = [
                     replace(server, brokers=1 + len(others)) if isinstance(server, Kafka) else server

@@ -1,6 +1,7 @@
 """A stack with three brokers: topics have three copies, and the brokers die and come back like any server."""
 
 import json
+import socket
 from contextlib import closing
 
 import pytest
@@ -79,6 +80,28 @@ def test_down_ends_all_quickly_and_the_next_up_finds_their_data(stack, addresses
     assert stack.processes() == []
     assert stack.up() == addresses
     assert set(cluster_of(addresses).ids("stays")) == set(range(10))
+
+
+def test_brokers_whose_controller_gets_other_ports_find_it(stack, addresses):
+    first, *others = addresses["bootstrap_servers"].split(",")
+    cluster_of(addresses).topics.create("before")
+    cluster_of(addresses).produce_ids("before", range(10))
+    kill(stack.pids()["kafka"])
+    with socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        squatter.bind(("127.0.0.1", int(first.rpartition(":")[2])))
+        squatter.listen()
+        done = stack.run("up", "--new-ports", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "kafka had died" in done.stderr and "kafka-2 had died" not in done.stderr
+    moved = json.loads(done.stdout)
+    now, *still = moved["bootstrap_servers"].split(",")
+    assert (now != first, still) == (True, others)
+    cluster = cluster_of(moved)
+    wait_until(lambda: is_whole(cluster, "before"), what="all copies of a topic from before")
+    cluster.topics.create("later")
+    wait_until(lambda: is_whole(cluster, "later"), what="all copies of a new topic")
+    assert set(cluster.ids("before")) == set(range(10))
 
 
 def test_brokers_whose_controller_was_killed_are_stopped_too(stack, addresses):
