@@ -151,9 +151,9 @@ def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[],
             failures.extend([] if rest.why is None else [rest.why])
 
     threads = [threading.Thread(target=work, name="generator") for _ in range(_SENDERS)]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         due = _pace(rate, seconds, ticks, per_request)
         for _ in threads:
             ticks.put(None)
