@@ -59,7 +59,7 @@ class HandlerServer:
 
 
 class PageServer(HandlerServer):
-    """Answers GET for the page's four paths, and nothing else."""
+    """Answers GET and HEAD for the page's four paths, and nothing else."""
 
     def __init__(self, address: str, port: int, page: Page) -> None:
         """Raises OSError if it cannot listen on the port."""
@@ -90,7 +90,8 @@ class QuietHandler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
 
 def _handler(page: Page) -> type[BaseHTTPRequestHandler]:
@@ -110,6 +111,9 @@ def _handler(page: Page) -> type[BaseHTTPRequestHandler]:
                 case _:
                     content = b"try /healthz, /readyz, /metrics or /status\n"
                     self.answer(HTTPStatus.NOT_FOUND, content, "text/plain")
+
+        def do_HEAD(self) -> None:
+            self.do_GET()  # and `answer` leaves out the content
 
         def do_POST(self) -> None:
             self.answer(HTTPStatus.NOT_FOUND)

@@ -113,6 +113,9 @@ def _handler(
             else:
                 self._page(path)
 
+        def do_HEAD(self) -> None:  # noqa: N802 - the base class names it
+            self.do_GET()  # and `_give` leaves out the content
+
         def _answer(self, name: str, query: str) -> None:
             answer = answers.get(name)
             if answer is None:
@@ -165,7 +168,7 @@ def _handler(
                 self.send_header(name, value)
             self.end_headers()
             seen = -1
-            while True:
+            while self.command != "HEAD":
                 seen = watchers.wait(seen)
                 self.wfile.write(watchers.event(lambda: answers["state"]({})))
                 self.wfile.flush()
@@ -186,7 +189,8 @@ def _handler(
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
     return Handler
 
