@@ -1,6 +1,7 @@
 """Rates a pipeline that runs, and keeps the rating with its evidence in the topic `<pipeline>.ratings`."""
 
 import json
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from enrich.config import Pipeline
 from enrich.kafka import COMPACTED, Connection, DeliveringProducer, Topics, read_topic
 from enrich.tally import Node
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
+from enrich.verdict import minute_text
 
 _WARM_S = 5.0
 _WARM_SHARE = 0.3
@@ -167,13 +169,21 @@ def kept(pipeline: Pipeline, topics: Topics, connection: Connection) -> Sequence
 
 
 def _read(value: bytes) -> dict[str, Any] | None:
-    """None: it is none; anybody may write into a topic."""
+    """None: it is none, or not a whole one; anybody may write into a topic."""
     try:
         found = json.loads(value)
-        usable = isinstance(found["route"], str) and isinstance(found["rating_per_s"], int | float)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        numbers = [found["rating_per_s"], found["at_ms"], found["condition"]["p95_ms"]]
+        texts = [found["route"]]
+        for step in found["steps"]:
+            numbers += [step["rate"], step["taken"], step["left"]]
+            numbers += [] if step["p95_ms"] is None else [step["p95_ms"]]
+            texts += [] if step["breaks"] is None else [step["breaks"]]
+        # What JSON has as Infinity and NaN is no JSON for browsers: the observer's page gets the rating.
+        usable = all(isinstance(text, str) for text in texts) and all(map(math.isfinite, numbers))
+        minute_text(int(found["at_ms"]) // 60_000)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError, OSError):
         return None
-    return dict(found) if usable else None
+    return dict(found) if usable and "is_bounded" in found else None
 
 
 def arrivals_of(pipeline: Pipeline, cluster: Cluster, node: Node) -> Arrivals:

@@ -64,6 +64,36 @@ def test_a_chain_is_rated_and_the_rating_is_kept(stack: Addresses, tmp_path: Pat
         assert "plays > acme" in enrich("rate", "show", "-c", file).stdout
 
 
+def test_records_that_are_no_whole_rating_are_left_out(stack: Addresses, tmp_path: Path, cluster: Cluster) -> None:
+    """Anybody may write into a topic: neither the command nor the observer's page fails on it."""
+    file = tmp_path / "odd.yaml"
+    file.write_text(json.dumps({"name": "odd", "kafka": {"bootstrap_servers": stack.bootstrap_servers}}))
+    step = {"rate": 1.0, "taken": 1.0, "left": 1.0, "p95_ms": None, "late_share": 0.0, "breaks": "nothing left"}
+    whole = {
+        "route": "plays > acme",
+        "rating_per_s": 100,
+        "is_bounded": True,
+        "condition": {"p95_ms": 1_000.0, "step_s": 30.0},
+        "at_ms": 1_700_000_000_000,
+        "steps": [step],
+    }
+    odd: list[object] = [1, [], "rating"]
+    odd += [{name: value for name, value in whole.items() if name != left_out} for left_out in whole]
+    others: dict[str, list[object]] = {
+        "rating_per_s": ["1", None, float("nan"), float("inf"), 10**400],
+        "condition": [None, {}, {"p95_ms": "1"}],
+        "at_ms": [None, "now", 10**18, float("inf")],
+        "steps": [None, 1, ["x"], [{**step, "rate": None}], [{**step, "breaks": 1}], [{**step, "p95_ms": "1"}]],
+    }
+    odd += [{**whole, name: value} for name, values in others.items() for value in values]
+    cluster.topics.create("odd.ratings", partitions=1)
+    records = [(b"%d" % number, json.dumps(each).encode()) for number, each in enumerate([*odd, whole])]
+    cluster.produce("odd.ratings", records)
+    assert lines(enrich("rate", "show", "-c", file, "--json")) == [whole]
+    shown = enrich("rate", "show", "-c", file)
+    assert (shown.returncode, shown.stdout.count("plays > acme")) == (0, 1), shown.stderr
+
+
 def test_what_cannot_be_rated_is_refused(stack: Addresses, tmp_path: Path) -> None:
     file, events = tmp_path / "unrated.yaml", tmp_path / "events.jsonl"
     events.write_text("{}\n")
