@@ -4,24 +4,47 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from pyroaring import BitMap64
+
 from enrich.tally import MergedTally, Node, Origins, Report, minute_of
 from enrich.tally.lags import NO_LAG, Lag
 from enrich.tally.origins import Place
 from enrich.verdict.minute import AHEAD
 
 _NOTHING = MergedTally()
+_SEQUENCE_BITS = 40
+
+
+@dataclass(slots=True)
+class MinuteLag:
+    """How late the events of a minute were at a node."""
+
+    lag: Lag = NO_LAG
+    heard: BitMap64 = field(default_factory=BitMap64)
+    """The reports whose lag is in it: the number of the reporter, and below it the sequence. One set: of a stage each
+    partition is a reporter, and with a set for each two days of 100 partitions took 155 MiB instead of 42."""
+
+    def take(self, lag: Lag, report: int) -> None:
+        if report not in self.heard:
+            self.heard.add(report)
+            self.lag += lag
+
+
+_NO_LAG = MinuteLag()
 
 
 @dataclass(slots=True)
 class Books:
     sets: dict[tuple[Node, str], MergedTally] = field(default_factory=dict)
     """By node and route, of all minutes together: an origin belongs to the minute in which it came in."""
-    lags: dict[tuple[Node, int], MergedTally] = field(default_factory=dict)
-    """By node and minute of event time; only their lags."""
+    lags: dict[tuple[Node, int], MinuteLag] = field(default_factory=dict)
+    """By node and minute of event time."""
     reads: dict[Node, Origins] = field(default_factory=dict)
     """What each node has read, as sets of offsets of the topics that it reads: what is in a hole was not reported."""
     heard_ms: dict[Node, int] = field(default_factory=dict)
     """When the brokers had the last word of each node."""
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """Of reporters whose lags were heard."""
 
     def take(self, report: Report, at_ms: int, before_ms: Callable[[Node, int], int]) -> None:
         """`at_ms`: when the brokers had it. `before_ms`: of a node and a minute, up to when its lags are in a verdict
@@ -33,18 +56,21 @@ class Books:
             if not tally.lag or tally.route or tally.minute is None or tally.minute > minute_of(at_ms) + AHEAD:
                 continue  # a time that cannot be true: its minute may be years ahead
             if at_ms > before_ms(node, tally.minute):
-                only = type(tally)(lag=tally.lag)
-                self.lags.setdefault((node, tally.minute), MergedTally()).take(only, report.reporter, report.sequence)
+                self.lags.setdefault((node, tally.minute), MinuteLag()).take(tally.lag, self._heard(report))
         if report.reads:
             ranges = [(read.topic, read.partition, read.first, read.following - 1) for read in report.reads]
             self.reads[node] = self.reads.get(node, Origins()) | Origins.of_ranges(ranges)
         self.heard_ms[node] = max(self.heard_ms.get(node, 0), at_ms)
 
+    def _heard(self, report: Report) -> int:
+        number = self._numbers.setdefault(report.reporter, len(self._numbers))
+        return (number << _SEQUENCE_BITS | report.sequence % (1 << _SEQUENCE_BITS)) % (1 << 64)
+
     def of(self, node: Node, route: str = "") -> MergedTally:
         return self.sets.get((node, route), _NOTHING)
 
     def lag(self, node: Node, minute: int) -> Lag:
-        return self.lags.get((node, minute), _NOTHING).lag
+        return self.lags.get((node, minute), _NO_LAG).lag
 
     def forget(self, origins: Origins, nodes: Container[Node]) -> None:
         """They are judged for good, as far as these nodes are concerned."""
