@@ -74,9 +74,11 @@ class TableEnds:
             self._stopping.wait(_ASK_EVERY_S)
 
     def _ask(self) -> Pin | None:
-        asked_at = SystemClock().now_ms()
+        asked_at, names = SystemClock().now_ms(), set(self._topics.values())
         try:
-            ends = self._brokers.ends(set(self._topics.values()))
+            ends = self._brokers.ends(names)
+            # Again: the ends may be those of a topic that was created with the name since the id was asked for.
+            after = self._brokers.identities(names)
         except EnrichError as error:
             self._why = str(error)
             return None
@@ -89,6 +91,10 @@ class TableEnds:
                     # The topic is gone, so the last pin is void: a topic created with its name is another one.
                     with self._changed:
                         self._newest = None
+                return None
+            known = after[topic]
+            if isinstance(known, EnrichError) or known[0] != end.topic_id:
+                self._why = f"topic {topic} was deleted and recreated meanwhile"
                 return None
             tables[table] = PinnedTable(end.topic_id, end.offsets, oldest_seen(asked_at, self._rules[table]))
         return Pin(asked_at, tables)

@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError, Unreachable, WouldLoseData
+from enrich.config import OnStale, Then
+from enrich.kafka import Topics
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.checkpoint import Checkpoint
 from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.task.failures import from_report
-from enrich.stage.task.freshness import freshness_rules
+from enrich.stage.task.freshness import FreshnessRule, freshness_rules
 from enrich.stage.task.pin import Pin, PinnedTable
 from tests.support.stage.frames import source_of
 from tests.support.stage.runs import LOOKUP, Run, running
-from tests.support.waiting import wait_until
+from tests.support.waiting import GUARD_S, wait_until
 
 NEVER_COMPACTED = {"min_compaction_lag_ms": str(86_400_000)}
 
@@ -277,6 +279,24 @@ def test_a_topic_that_was_deleted_has_no_pin_any_more(pinned_world):
         wait_until(lambda: asked(ends) is not None, what="the first pin")
         pinned_world.cluster.topics.delete(topic)
         wait_until(lambda: asked(ends) is None, what="that there is no pin")
+
+
+def test_a_pin_has_no_ends_of_a_topic_that_was_recreated_while_they_were_asked_for(cluster, new_topic, monkeypatch):
+    topic, real, made = new_topic(cleanup_policy="compact"), Topics._list_offsets, []
+    cluster.produce(topic, [(b"ann", b"{}"), (b"bob", b"{}")])
+
+    def recreated_before(self, request, *how):
+        if not made and topic in {one.topic for one in request}:
+            made.append(topic)
+            cluster.make_again(topic)
+            cluster.produce(topic, [(b"new", b"{}")])
+        return real(self, request, *how)
+
+    monkeypatch.setattr(Topics, "_list_offsets", recreated_before)
+    rules = [FreshnessRule("users", GUARD_S, None, OnStale.mark, Then.mark, history_ms=3_600_000)]
+    with closing(TableEnds({"users": topic}, rules, cluster.connection)) as ends:
+        pin = ends.newest().tables["users"]
+    assert (pin.topic_id, pin.offsets) == (cluster.topics.topic_id(topic), {0: 1})
 
 
 def asked(ends):
