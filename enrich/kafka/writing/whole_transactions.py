@@ -49,7 +49,8 @@ class WholeTransactions(TransactionalProducer):
         partition: int | None = None,
     ) -> None:
         """Queues a record with headers and a timestamp, which the client does not accept in batches."""
-        options: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms}
+        # The client takes 0 for now, which may be decades later.
+        options: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms or 1}
         if partition is not None:
             options["partition"] = partition
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)

@@ -48,7 +48,9 @@ class From:
                 f"expected {', '.join(_WORDS)}, group:NAME or a time such as 2026-11-21T10:00:00Z, got {text}",
                 where="--from",
             ) from None
-        return cls(time_ms=round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+        time_ms = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+        # To the brokers negative times are numbers of their own: -1 is the end of a topic.
+        return cls(word="earliest") if time_ms < 0 else cls(time_ms=time_ms)
 
 
 def starting_options(

@@ -121,6 +121,15 @@ def test_so_can_a_whole_one(cluster, topic, queue):
             queue(producer, topic)
 
 
+def test_a_record_of_the_time_0_does_not_become_one_of_now(cluster, topic):
+    with closing(WholeTransactions(cluster.connection, f"id of {topic}")) as producer:
+        producer.start()
+        with producer.transaction():
+            for time_ms in (0, 1, 5):
+                producer.produce_one(topic, b"a", b"a", time_ms=time_ms)
+    wait_until(lambda: [message.timestamp()[1] for message in cluster.messages(topic)] == [1, 1, 5], what="the records")
+
+
 def test_a_record_that_the_topic_refuses_is_told_and_nothing_of_its_transaction_is_there(cluster, new_topic, producer):
     topic = new_topic(max_message_bytes="2000")
     with pytest.raises(BadRecord, match="Message size too large"), producer.transaction():

@@ -27,6 +27,12 @@ def test_times_are_taken_in_utc_unless_they_say_otherwise(text, time_ms):
     assert From.parse(text) == From(time_ms=time_ms)
 
 
+@pytest.mark.parametrize("time", ["1969-12-31T23:59:59.999Z", "1969-12-31T23:59:59.998Z", "1900-01-01"])
+def test_a_time_before_1970_is_the_beginning_and_no_number_of_the_brokers(time):
+    assert From.parse(time) == From(word="earliest")
+    assert From.parse("1970-01-01") == From(time_ms=0)
+
+
 @pytest.mark.parametrize("text", ["", "yesterday", "1795255200000x"])
 def test_anything_else_is_refused(text):
     with pytest.raises(ConfigError, match="--from"):
