@@ -31,11 +31,16 @@ def read_to_end(
     the record before each start; the brokers then report if the log was truncated since (CorruptState). Raises
     Unreachable after `stalled_s` without progress.
     """
-    unfinished = {p for p, end in end_offsets.items() if start_offsets.get(p, 0) < end}
+    known = epochs or {}
+    unfinished = {
+        partition
+        for partition, end in end_offsets.items()
+        # Where nothing is left to read, the brokers still say whether the log was truncated since.
+        if (start := start_offsets.get(partition, 0)) < end or (start == end and known.get(partition, -1) >= 0)
+    }
     if not unfinished:
         return
     with kafka_errors(f"topic {topic}"):
-        known = epochs or {}
         consumer.assign(
             [TopicPartition(topic, p, start_offsets.get(p, 0), leader_epoch=known.get(p, -1)) for p in unfinished]
         )
