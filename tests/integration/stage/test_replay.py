@@ -282,7 +282,8 @@ def test_a_topic_that_was_deleted_has_no_pin_any_more(pinned_world):
 
 
 def test_a_pin_has_no_ends_of_a_topic_that_was_recreated_while_they_were_asked_for(cluster, new_topic, monkeypatch):
-    topic, real, made = new_topic(cleanup_policy="compact"), Topics._list_offsets, []
+    topic, real = new_topic(cleanup_policy="compact"), Topics._list_offsets
+    made: list[str] = []
     cluster.produce(topic, [(b"ann", b"{}"), (b"bob", b"{}")])
 
     def recreated_before(self, request, *how):
