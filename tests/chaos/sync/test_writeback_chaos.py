@@ -98,7 +98,8 @@ def test_brokers_that_are_away_are_waited_for_and_the_log_says_so_once(
         lambda: states() == {"waiting"}, what=lambda: f"waiting; {instance.route('out')} {instance.route('table')}"
     )
     assert instance.get("/readyz")[0] == 503
-    assert instance.route("out")["last_error"].startswith("no broker answers")
+    # On a slow machine the first that is heard may be a question that had no answer in time.
+    wait_until(lambda: str(instance.route("out")["last_error"]).startswith("no broker answers"), what="the reason")
     wait_until(lambda: tries(instance), what="a line of the log")
     chaos.restart()
     wait_until(lambda: instance.get("/readyz")[0] == 200, what="the brokers to be found again")
