@@ -2,11 +2,10 @@
 
 import json
 import socket
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
 
-from enrich.base.errors import Unreachable
 from enrich.kafka.clients.making import new_group_consumer
 from enrich.kafka.groups import committed
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
@@ -37,15 +36,6 @@ def copies(cluster, topic):
     """The brokers that have a copy, and those whose copy is in sync, of each partition."""
     found = cluster.topics._admin.list_topics(topic).topics[topic].partitions.values()
     return {frozenset(each.replicas) for each in found}, {frozenset(each.isrs) for each in found}
-
-
-def is_made(cluster, topic):
-    """On a slow machine three brokers may take longer than the client waits, and make it all the same."""
-    with suppress(Unreachable):
-        if not cluster.topics.exists(topic):
-            cluster.topics.create(topic)
-        return True
-    return False
 
 
 def is_whole(cluster, topic):
@@ -95,7 +85,8 @@ def test_down_ends_all_quickly_and_the_next_up_finds_their_data(stack, addresses
 def test_brokers_whose_controller_gets_other_ports_find_it(stack, addresses):
     first, *others = addresses["bootstrap_servers"].split(",")
     before = cluster_of(addresses)
-    wait_until(lambda: is_made(before, "before"), what="the topic")
+    # On a slow machine three brokers may take longer than the client waits, and make it all the same.
+    when_reachable(lambda: before.topics.exists("before") or before.topics.create("before"))
     before.produce_ids("before", range(10))
     kill(stack.pids()["kafka"])
     with socket.socket() as squatter:
