@@ -34,26 +34,36 @@ def plans(numbers, plan):
     return {f"k{number}": plan for number in numbers}
 
 
-@pytest.mark.parametrize("meanwhile", ["follows", "is away", "replaces its client"])
-def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(own_stack, cluster, life, meanwhile):
-    """As after an unclean election: the offsets are there again, with other records. Only the leader's terms tell."""
-    produce_plans(cluster, TOPIC, **plans(range(10), "kept"))
-    life.start().until_complete()
+def log_kept(own_stack):
+    """Returns what puts the log back as it is now, while the broker is down: what comes after this is lost."""
     own_stack.down()
     (log,) = (own_stack.folder.path / "kafka" / "data").glob(f"{TOPIC}-0")
     kept = own_stack.folder.path.parent / "kept"
     shutil.copytree(log, kept)
     own_stack.up()
+
+    def put_back():
+        own_stack.down()
+        shutil.rmtree(log)
+        shutil.copytree(kept, log)
+        own_stack.up()
+
+    return put_back
+
+
+@pytest.mark.parametrize("meanwhile", ["follows", "is away", "replaces its client"])
+def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(own_stack, cluster, life, meanwhile):
+    """As after an unclean election: the offsets are there again, with other records. Only the leader's terms tell."""
+    produce_plans(cluster, TOPIC, **plans(range(10), "kept"))
+    life.start().until_complete()
+    put_back = log_kept(own_stack)
     produce_plans(cluster, TOPIC, **plans(range(10, 20), "lost"))
     before = life.until_complete()
     assert len(life.rows()) == 20
     life.state()  # the client has said that there is no more
     if meanwhile == "is away":
         life.stop()
-    own_stack.down()
-    shutil.rmtree(log)
-    shutil.copytree(kept, log)
-    own_stack.up()
+    put_back()
     produce_plans(cluster, TOPIC, **plans(range(20, 50), "new"))
     if meanwhile == "is away":
         life.start()
@@ -68,20 +78,13 @@ def test_a_snapshot_is_not_begun_with_if_its_last_records_are_lost_and_others_ha
     own_stack, cluster, life, tmp_path
 ):
     produce_plans(cluster, TOPIC, **plans(range(10), "kept"))
-    own_stack.down()
-    (log,) = (own_stack.folder.path / "kafka" / "data").glob(f"{TOPIC}-0")
-    kept = own_stack.folder.path.parent / "kept"
-    shutil.copytree(log, kept)
-    own_stack.up()
+    put_back = log_kept(own_stack)
     produce_plans(cluster, TOPIC, **plans(range(10, 20), "lost"))
     life.start().until_complete()
     life.until_saved()
     life.export(tmp_path / "snapshots")
     life.stop()
-    own_stack.down()
-    shutil.rmtree(log)
-    shutil.copytree(kept, log)
-    own_stack.up()
+    put_back()
     produce_plans(cluster, TOPIC, **plans(range(20, 30), "new"))
     assert cluster.topics.end_offsets(TOPIC) == {0: 20}
     (tmp_path / "another").mkdir()
