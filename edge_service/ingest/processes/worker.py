@@ -5,7 +5,7 @@ import gc
 import logging
 import resource
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import uvloop
@@ -110,7 +110,7 @@ class Worker:
             for address in self._addresses:
                 await self._listen(address, certificates[address.listen])
             self._state = ProcessState.serving
-            self._telling = self._loop.create_task(self._tell_tallies())
+            self._telling = self._loop.create_task(until_over(self._is_answered, self._tell_what_came, _TALLY_EVERY_S))
             while not self._stopping.is_set():
                 self._tell()
                 await _within(self._stopping.wait(), _REPORT_EVERY_S)
@@ -147,12 +147,6 @@ class Worker:
         self._is_answered.set()
         await self._telling
         self._tell()
-
-    async def _tell_tallies(self) -> None:
-        """Once a second, and a last time when all requests are answered."""
-        while not self._is_answered.is_set():
-            await _within(self._is_answered.wait(), _TALLY_EVERY_S)
-            await self._tell_what_came()
 
     async def _tell_what_came(self) -> None:
         told = [(each, each.taken()) for e in self._endpoints.values() if (each := e.tallying) is not None]
@@ -295,6 +289,14 @@ def _allow_many_connections() -> None:
     wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def until_over(over: asyncio.Event, do: Callable[[], Awaitable[None]], every_s: float) -> None:
+    """A last time when it is over: what is done then may have begun before, and have missed what came meanwhile."""
+    while not over.is_set():
+        await do()
+        await _within(over.wait(), every_s)
+    await do()
 
 
 async def _within(waiting: Any, seconds: float) -> None:
