@@ -381,6 +381,7 @@ class Lane:
             batch.tries -= 1  # the endpoint says when: that is no try
             is_spent = False
         if is_spent or now + pause_s > began_s + plan.budget_s:
+            self._drop_withdrawn(batch)  # as in `_send_again`: they would stand in the retry topic twice
             self._move(batch, outcome)
             self._end(batch)
         else:

@@ -152,8 +152,7 @@ def test_without_split_a_refused_batch_is_dead_and_sent_once():
     after(model, look)
 
 
-def test_of_a_partition_that_is_lost_the_second_half_of_a_batch_is_left_to_whoever_has_it_next():
-    """Also if the first half waits for a retry."""
+def test_of_a_partition_that_is_lost_both_halves_of_a_batch_are_left_to_whoever_has_it_next():
     model = model_of(lambda ids: 422 if len(ids) > 1 else 503, 0, events=2, tries=1, keeps_order=True)
     model.latencies = (1.0,)
     for number in range(2):
@@ -164,7 +163,22 @@ def test_of_a_partition_that_is_lost_the_second_half_of_a_batch_is_left_to_whoev
         assert [ids for _, ids in model.requests] == [[0, 1], [0]]
         model.lose()
         await asyncio.sleep(10)
-        assert model.moved == [0]
+        assert model.moved == []
+
+    after(model, look)
+
+
+def test_what_fails_for_the_last_time_after_its_partition_was_given_up_goes_to_no_retry_topic():
+    """Whoever has it next sends it, and would write it there too."""
+    model = model_of(lambda _: 503, 3, events=3, tries=1)
+    model.latencies = (1.0,)
+
+    async def look() -> None:
+        await asyncio.sleep(1)
+        assert [ids for _, ids in model.requests] == [[0, 1, 2]]
+        model.lose()
+        await asyncio.sleep(10)
+        assert model.moved == []
 
     after(model, look)
 
