@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from enrich.base.addresses import connected
 from enrich.base.errors import EnrichError
 
 _LOOK_EVERY_S = 0.2
@@ -30,9 +31,16 @@ class Watched:
     def connect(self, connection: http.client.HTTPConnection) -> None:
         """To be called before the request; one that is connected already stays so."""
         if connection.sock is None:
+            connection._create_connection = self._connected  # type: ignore[attr-defined] # the only way in, and an old one
             connection.connect()
         # Where the answer's end is that of the connection, http.client drops the socket as soon as the body begins.
         self._socket = connection.sock
+
+    def _connected(self, address: tuple[str, int], timeout_s: float, _source: object) -> socket.socket:
+        return connected(*address, timeout_s, self._trying)
+
+    def _trying(self, plain: socket.socket) -> None:
+        self._socket = plain  # `look` ends also what is only connecting
 
     def look(self) -> None:
         self.ended = self.ended or self._why_to_end()

@@ -71,7 +71,7 @@ def serve_page(address: str, port: int, page: Page, next_step: str) -> PageServe
     try:
         return PageServer(address.strip("[]"), port, page)
     except OSError as error:
-        reason = f"{address}:{port}: {error.strerror or error}; {next_step}"
+        reason = f"{host_and_port(address.strip('[]'), port)}: {error.strerror or error}; {next_step}"
         _log.warning("the metrics port cannot be opened", extra={"reason": reason})
         return None
 

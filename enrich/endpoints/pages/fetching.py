@@ -12,6 +12,7 @@ from email.message import Message
 from http import HTTPStatus
 from urllib.parse import SplitResult, urlsplit
 
+from enrich.base.addresses import place_of
 from enrich.base.errors import ConfigError, Retryable, Unreachable
 from enrich.base.http_watch import Ended, Watched, watched
 from enrich.endpoints.retry_after import retry_after_s
@@ -21,6 +22,11 @@ _GZIP = 16 + zlib.MAX_WBITS
 _LOOK_EVERY_S = 0.2
 _LONGEST_PAUSE_S = 300.0
 _FIRST_PAUSE_S = 1.0
+_IDLE_S = 60.0
+"""A connection that was not used for longer is not used again: firewalls forget such ones, and what is sent then is
+swallowed without a word."""
+_LONGEST_LIFE_S = 300.0
+"""Then a name that leads elsewhere is followed, however busy the connection is."""
 _MISSING = {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}
 _TRANSIENT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 
@@ -71,12 +77,16 @@ class Fetched:
 class Fetcher:
     """Keeps a connection between answers. `where` must not contain a secret."""
 
-    def __init__(self, request: Request, where: str, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self, request: Request, where: str, stopping: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._request = request
+        self._clock = clock
         self._where = where
         self._stopping = stopping
         self._connection: http.client.HTTPConnection | None = None
         self._place: tuple[str, str] | None = None
+        self._born_s = self._used_s = 0.0
         self._too_late = f"no whole answer within {request.timeout_s:g} s"
 
     def get(self, url: str, known: Known) -> Fetched | None:
@@ -151,6 +161,8 @@ class Fetcher:
         except Ended as ended:
             self.close()
             raise Unreachable(str(ended), where=self._where) from None
+        finally:
+            self._used_s = self._clock()
 
     def _why_to_end(self) -> Callable[[], str | None]:
         deadline_s = time.monotonic() + self._request.timeout_s
@@ -163,10 +175,12 @@ class Fetcher:
         return why
 
     def _connection_to(self, parts: SplitResult) -> http.client.HTTPConnection:
-        place = parts.scheme, parts.netloc
-        if self._connection is None or self._place != place:
+        place, now_s = (parts.scheme, parts.netloc), self._clock()
+        is_old = now_s - self._used_s > _IDLE_S or now_s - self._born_s > _LONGEST_LIFE_S
+        if self._connection is None or self._place != place or is_old:
             self.close()
-            host, port, timeout = parts.hostname or "", parts.port, self._request.timeout_s
+            self._born_s = now_s
+            (host, port), timeout = place_of(parts), self._request.timeout_s
             if parts.scheme == "https":
                 context = _context(self._request.ca_file, self._where)
                 self._connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
@@ -108,9 +108,15 @@ def _with(url: str, name: str, value: str) -> str:
 def _same_host(url: str, target: str, where: str) -> str:
     """Tokens must not go elsewhere because an answer says so."""
     try:
-        own, theirs = urlsplit(url), urlsplit(urljoin(url, target))
+        theirs = urlsplit(urljoin(url, target))
+        is_there = _server(theirs) == _server(urlsplit(url))
     except ValueError:
         raise Retryable("what the endpoint gives for the next page is no address", where=where) from None
-    if (own.scheme, own.netloc) != (theirs.scheme, theirs.netloc):
+    if not is_there:
         raise Retryable("the next page is on another host: it is not asked for", where=where)
     return urlunsplit(theirs._replace(fragment=""))
+
+
+def _server(url: SplitResult) -> tuple[str, str | None, int | None]:
+    """However it is written: with the scheme's port, or in other letters. Raises ValueError."""
+    return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)

@@ -4,10 +4,10 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from enrich.base.addresses import host_and_port
+from enrich.base.addresses import connected, host_and_port
 
 PATIENCE_S = 3.0
 """Time-out for one address, from resolving its name to its first answer."""
@@ -74,7 +74,10 @@ class _Probe(threading.Thread):
         self._encrypted = encrypted
         self._patience_s = patience_s
         self._found: Trouble | None = None
-        self._is_name_known = False
+        self._late = Trouble(
+            f"the name server does not answer within {patience_s:g} s", "check this host's name server"
+        )
+        """What is the matter if it does not come any further in time."""
 
     def run(self) -> None:
         try:
@@ -85,22 +88,20 @@ class _Probe(threading.Thread):
                 "correct the name, or make this host resolve it (DNS, /etc/hosts)",
             )
             return
-        self._is_name_known = True
-        self._found = _probe(self.address, self._encrypted, self._patience_s)
+        self._late = _unconnected(self._patience_s)
+        self._found = _probe(self.address, self._encrypted, self._patience_s, self._connected)
+
+    def _connected(self) -> None:
+        self._late = _silent(self._patience_s)
 
     def trouble(self) -> Trouble | None:
-        if self._found is not None or not self.is_alive():
-            return self._found
-        if not self._is_name_known:
-            return Trouble(
-                f"the name server does not answer within {self._patience_s:g} s", "check this host's name server"
-            )
-        return _silent(self._patience_s)
+        return self._late if self._found is None and self.is_alive() else self._found
 
 
-def _probe(address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
+def _probe(address: Address, encrypted: bool, patience_s: float, on_connected: Callable[[], object]) -> Trouble | None:
     try:
-        with socket.create_connection((address.host, address.port), timeout=patience_s) as plain:
+        with connected(address.host, address.port, patience_s) as plain:
+            on_connected()
             return _probe_connected(plain, address, encrypted, patience_s)
     except ConnectionRefusedError:
         return Trouble(
@@ -108,10 +109,7 @@ def _probe(address: Address, encrypted: bool, patience_s: float) -> Trouble | No
             "check that the broker runs, and that this is the port of one of its listeners",
         )
     except TimeoutError:
-        return Trouble(
-            f"nothing answers the attempt to connect within {patience_s:g} s",
-            "check that the host runs, and that no firewall drops the connection",
-        )
+        return _unconnected(patience_s)
     except OSError as error:
         return Trouble(f"no connection: {_text(error)}", "check the network between this host and the broker")
 
@@ -153,7 +151,7 @@ def _ask(connection: socket.socket) -> Trouble | None:
 def _answers_other_kind(address: Address, encrypted: bool, patience_s: float) -> bool:
     """Whether a broker answers there over the other kind of connection, encrypted or plain."""
     try:
-        with socket.create_connection((address.host, address.port), timeout=patience_s) as plain:
+        with connected(address.host, address.port, patience_s) as plain:
             if encrypted:
                 return _ask(plain) is None
             with _unverified().wrap_socket(plain, server_hostname=address.host):
@@ -177,6 +175,13 @@ def _wrong_kind(encrypted: bool) -> Trouble:
         f"the brokers' port is {port}, and the connection was {was}",
         f"set kafka.security.protocol to {kinds}, as the brokers' listener has it",
         is_setting=True,
+    )
+
+
+def _unconnected(patience_s: float) -> Trouble:
+    return Trouble(
+        f"nothing answers the attempt to connect within {patience_s:g} s",
+        "check that the host runs, and that no firewall drops the connection",
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.codecs.avro.schemas.registry import Registry, RegistryAccess
+from tests.support.links.names import leading, silent
 from tests.support.servers.scripted_endpoint import ScriptedEndpoint, sends_slowly
 
 # Made with openssl for these tests, valid for a hundred years for 127.0.0.1, and trusted by nothing.
@@ -60,6 +61,10 @@ def serving(answer, *, tls=None):
 
 def get(url, **access):
     return Registry(RegistryAccess(url, **access), deadline_s=5).get(7)
+
+
+def _port(url):
+    return int(url.rpartition(":")[2])
 
 
 def test_the_schema_is_asked_for_by_its_id_below_the_path_of_the_address():
@@ -114,6 +119,26 @@ def test_an_id_that_no_registry_has_given_makes_its_record_bad(schema_id):
             Registry(RegistryAccess(url), deadline_s=5).get(schema_id)
         with pytest.raises(ConfigError, match="status 404"):  # perhaps the address is wrong
             Registry(RegistryAccess(url), deadline_s=5).get(2**31 - 1)
+
+
+def test_an_ipv6_address_without_a_port_is_asked_at_the_port_of_its_scheme():
+    answer = 200, {"schema": SCHEMA}
+    with serving(lambda _: answer) as (url, _), leading(("127.0.0.1", _port(url))) as names:
+        assert get("http://[fd00::2]/api") == SCHEMA
+    assert names == [("fd00::2", 80)]
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:1/api", "http://127.0.0.1:1"])
+def test_an_address_is_shown_as_it_is_written(url):
+    with pytest.raises(Unreachable) as caught:
+        get(url)
+    assert caught.value.where == url
+
+
+def test_of_a_name_whose_first_addresses_are_silent_the_next_one_is_asked():
+    answer = 200, {"schema": SCHEMA}
+    with serving(lambda _: answer) as (url, _), silent() as place, leading(place, place, ("127.0.0.1", _port(url))):
+        assert Registry(RegistryAccess("http://registry.example"), deadline_s=2).get(7) == SCHEMA
 
 
 def test_references_that_never_end_make_the_record_bad():

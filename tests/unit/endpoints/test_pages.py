@@ -1,6 +1,7 @@
 """Rows of an HTTP endpoint, whatever it does: all of them, or an error within the time."""
 
 import gzip
+import itertools
 import json
 import time
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from enrich.base.errors import Retryable, Unreachable
-from enrich.endpoints.pages import Known, Next, PagesReader, Paging, Request
+from enrich.endpoints.pages import Fetcher, Known, Next, PagesReader, Paging, Request
+from tests.support.links.names import leading, silent
 from tests.support.servers.scripted_endpoint import (
     PEM,
     ScriptedEndpoint,
@@ -222,6 +224,61 @@ def test_pages_in_a_circle_end() -> None:
     step = answers(200, body({"items": ROWS, "next": "/items?a=b"}))
     with ScriptedEndpoint(step) as endpoint, pytest.raises(Retryable, match="read already"):
         read(endpoint, Paging("/items", Next.pointer, "/next"))
+
+
+def test_a_next_page_on_the_same_host_may_have_it_written_otherwise() -> None:
+    following = [
+        body({"next": address, "items": ROWS}) for address in ("HTTP://API.example:80/b", "http://api.example/c")
+    ]
+    steps = [*[answers(200, each) for each in following], answers(200, body({"items": ROWS}))]
+    with ScriptedEndpoint(*steps) as endpoint, leading(("127.0.0.1", endpoint.port)):
+        paging = Paging("/items", Next.pointer, "/next")
+        reader = PagesReader("http://api.EXAMPLE/a", paging, Request(), where="w")
+        pages = reader.read(Known())
+        assert pages is not None and sum(map(len, pages.rows)) == 3 * len(ROWS)
+        reader.close()
+    assert [request.line.split()[1] for request in endpoint.requests] == ["/a", "/b", "/c"]
+
+
+def test_an_ipv6_address_without_a_port_is_asked_at_the_port_of_its_scheme() -> None:
+    with ScriptedEndpoint(answers(200, body(ROWS))) as endpoint, leading(("127.0.0.1", endpoint.port)) as asked:
+        reader = PagesReader("http://[fd00::2]/items", Paging(), Request(), where="w")
+        assert reader.read(Known()) is not None
+        reader.close()
+    assert asked == [("fd00::2", 80)]
+    assert endpoint.requests[0].headers["host"] == "[fd00::2]"
+
+
+def test_of_a_name_whose_first_addresses_are_silent_the_next_one_is_read() -> None:
+    step = answers(200, body(ROWS))
+    with ScriptedEndpoint(step) as endpoint, silent() as place, leading(place, place, ("127.0.0.1", endpoint.port)):
+        assert read(endpoint, timeout_s=2.0) == ROWS
+
+
+def test_a_stop_ends_an_attempt_to_connect_at_once() -> None:
+    asked = itertools.count()
+    with silent() as place, leading(place):
+        stopping = lambda: next(asked) > 0  # noqa: E731 - it has only just begun
+        reader = PagesReader("http://hook.example/", Paging(), Request(timeout_s=100), where="w", stopping=stopping)
+        began = time.monotonic()
+        with pytest.raises(Retryable, match="stopping"):
+            reader.read(Known())
+        assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(("used_after_s", "connections"), [([50, 50], 1), ([61], 2), ([50] * 7, 2)])
+def test_a_connection_that_was_idle_for_long_or_is_old_is_not_used_again(
+    used_after_s: Sequence[int], connections: int
+) -> None:
+    now_s = 0.0
+    with ScriptedEndpoint(answers(200, body(ROWS))) as endpoint:
+        fetcher = Fetcher(Request(), "w", lambda: False, lambda: now_s)
+        fetcher.get(endpoint.url(), Known())
+        for seconds in used_after_s:
+            now_s += seconds
+            fetcher.get(endpoint.url(), Known())
+        fetcher.close()
+        assert endpoint.connections == connections
 
 
 def test_certificates_are_checked() -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from enrich.kafka.clients.probing import Address, addresses_of, troubles
+from tests.support.links.names import leading, silent
 
 
 @pytest.fixture
@@ -56,6 +57,16 @@ def test_one_that_answers_as_a_broker_is_left_out(listening):
     answering = listening(b"\x00\x00\x00\x10" + (4711).to_bytes(4, "big") + b"\x00" * 12)
     silent = listening(None)
     assert list(troubles([answering, silent], encrypted=False, patience_s=1.0)) == [silent]
+
+
+def test_a_name_of_several_addresses_is_tried_at_each_of_them(listening):
+    answering = listening(b"\x00\x00\x00\x10" + (4711).to_bytes(4, "big") + b"\x00" * 12)
+    address = Address("broker.example", 9092)
+    with silent() as place:
+        with leading(place, ("127.0.0.1", answering.port)):
+            assert troubles([address], encrypted=False, patience_s=1.0) == {}
+        with leading(*[place] * 4):
+            assert "nothing answers the attempt to connect" in told(address)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
+from enrich.base.addresses import in_url, place_of
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.base.http_watch import Ended, watched
 from enrich.codecs.avro.schemas.references import inlined
@@ -62,10 +63,9 @@ class Registry:
             raise ConfigError("the port in the schema registry's address is not a number from 0 to 65535") from None
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ConfigError("the schema registry's address must start with http:// or https:// and name a host")
-        self._host = address.hostname
-        self._port = port
+        self._host, self._port = place_of(address)
         self._path = address.path.rstrip("/")
-        self._where = f"{address.scheme}://{self._host}" + (f":{port}" if port else "") + self._path
+        self._where = f"{address.scheme}://{in_url(self._host)}" + (f":{port}" if port else "") + self._path
         self._tls = _tls(access) if address.scheme == "https" else None
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         username = access.username or unquote(address.username or "")
