@@ -5,14 +5,15 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.config.groups import stage_group
 from enrich.kafka import Connection, new_group_consumer
+from enrich.kafka.clients.errors import code_of
 from enrich.kafka.groups import committed
 from enrich.kafka.writing.transactions import TransactionalProducer
 
@@ -28,6 +29,9 @@ _LONGEST_NOTE = 4_000
 _COMMIT_EVERY_S = 1.0
 _SAY_ALIVE_EVERY_S = 5.0
 """How often a driver without events checks whether another one took over."""
+_SAY_USED_EVERY_S = 600.0
+"""How often a driver that has nothing to commit uses its transactional id: brokers forget one that nobody has used for
+some days, and its producer can never write again."""
 
 
 def older_group_of(stage: str) -> str:
@@ -54,6 +58,7 @@ class StageProgress:
         """The text that was committed with the offsets, when they were read last."""
         self._is_new = False
         self._committed_at = 0.0
+        self._used_at = time.monotonic()
         self._thread: threading.Thread | None = None
         """The commit under way."""
         self._fenced: Fenced | None = None
@@ -89,14 +94,38 @@ class StageProgress:
 
     def commit_these(self, offsets: Sequence[TopicPartition]) -> None:
         """At once, with notes of their own."""
-        with self._producer.transaction():
+        with self._transaction():
             self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
 
     def require_newest(self, topic: str) -> None:
         """Raises Fenced if another driver has taken over. Commits nothing. `topic`: any that exists."""
-        with suppress(_Asked), self._producer.transaction():
+        with suppress(_Asked), self._transaction():
             self._producer.send_offsets([TopicPartition(topic, 0, 0)], self._consumer.consumer_group_metadata())
             raise _Asked
+
+    def say_used(self, topic: str) -> None:
+        """Uses the transactional id now and then, where no commits do. Raises Fenced as `require_newest` does."""
+        if not self._ends and time.monotonic() - self._used_at >= _SAY_USED_EVERY_S:
+            with suppress(Retryable):  # then it is tried again
+                self.require_newest(topic)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            with self._producer.transaction():
+                yield
+        except Retryable as error:
+            if code_of(error) != KafkaError.INVALID_PRODUCER_ID_MAPPING:
+                raise
+            # The client would say so each time. A new one would shut out whoever may have the id now.
+            raise Fenced(
+                "the brokers have forgotten this driver's transactional id, as nobody has used it for longer than "
+                "their transactional.id.expiration.ms; or another driver has it now",
+                where=error.where,
+                next_step="start the stage again; run one driver of a stage only",
+            ) from error
+        finally:
+            self._used_at = time.monotonic()
 
     def reached(self, ends: Ends) -> None:
         """Takes the offsets below which all events are processed. Raises Fenced if another driver took over."""
@@ -149,9 +178,12 @@ class StageProgress:
             for p, offset in partitions.items()
         ]
         try:
-            with self._producer.transaction():
+            with self._transaction():
                 self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
         except Fenced as error:
+            if isinstance(error.__cause__, Retryable):  # it says more
+                self._fenced = error
+                return
             self._fenced = Fenced(
                 "another driver runs this stage", where=error.where, next_step="run one driver of a stage only"
             )

@@ -150,6 +150,7 @@ class SlotFlow:
                 # A newer driver may have ended all slots just before these began.
                 self._require_newest()
                 self._is_in_doubt = False
+            self._start.progress.say_used(next(iter(self._partitions)))
             if time.monotonic() - self._asked_at >= _TOPICS_EVERY_S:
                 self._asked_at = time.monotonic()
                 self._look_for_more()
