@@ -7,6 +7,7 @@ how many answers wait for a sender that does not read them.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
@@ -60,11 +61,17 @@ class _Exchange:
 
 class Connection(asyncio.Protocol):
     def __init__(
-        self, endpoint: Endpoint, open_connections: set["Connection"], loop: asyncio.AbstractEventLoop
+        self,
+        endpoint: Endpoint,
+        open_connections: set["Connection"],
+        loop: asyncio.AbstractEventLoop,
+        is_too_late: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`is_too_late`: whether a connection that is open only now is not served any more."""
         self._endpoint = endpoint
         self._open = open_connections
         self._loop = loop
+        self._is_too_late = is_too_late
         self._parser = httptools.HttpRequestParser(self)
         self._line: deque[_Exchange] = deque()
         self._reading: _Exchange | None = None
@@ -96,6 +103,8 @@ class Connection(asyncio.Protocol):
         self._stalling = Stalling(self._transport, self._loop)
         self._open.add(self)
         self._wait_for_request()
+        if self._is_too_late():
+            self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a callback's signature
         self._open.discard(self)

@@ -25,7 +25,7 @@ class Serving:
         self._endpoint = endpoint
         self._loop = loop
         self._server: asyncio.Server | None = None
-        self._ended: asyncio.Future[None] | None = None
+        self._is_stopping = False
         self.open: set[Connection] = set()
 
     async def start(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
@@ -45,6 +45,8 @@ class Serving:
 
     async def stop(self, patience_s: float) -> int:
         """Takes no new connections, answers what is under way, and closes. Returns how many had to be cut off."""
+        # Also of those whose handshake is under way, which ends later: nobody would tell them to stop.
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
         for connection in list(self.open):
@@ -60,7 +62,7 @@ class Serving:
         return len(late)
 
     def _connection(self) -> Connection:
-        return Connection(self._endpoint, self.open, self._loop)
+        return Connection(self._endpoint, self.open, self._loop, lambda: self._is_stopping)
 
 
 _Marks = tuple[tuple[int, int, int], ...]

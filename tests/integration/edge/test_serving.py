@@ -133,6 +133,33 @@ def test_what_is_not_answered_in_time_is_cut_off_and_counted(loop):
     loop.call_soon_threadsafe(endpoint.answer)  # too late, and no error
 
 
+def test_a_connection_whose_handshake_ends_while_the_server_stops_is_not_served_any_more(loop):
+    endpoint = Holding()
+    serving = Serving(endpoint, loop)
+    port = on(loop, serving.start("127.0.0.1", 0, Certificates(PEM / "first.pem", PEM / "first.key").context))
+    trusting = ssl.create_default_context(cafile=PEM / "first.pem")
+
+    def secured(plain):
+        return trusting.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    late, later = connect(port), connect(port)  # before the next one, so that they are accepted
+    with closing(secured(connect(port))) as busy:
+        busy.sendall(REQUEST)
+        wait_until(lambda: endpoint.taken)
+        stopping = asyncio.run_coroutine_threadsafe(serving.stop(PATIENCE_S), loop)
+        wait_until(lambda: is_refused(port))
+        with closing(secured(late)) as connection:
+            assert all_of(connection) == b""
+        assert not stopping.done()
+        loop.call_soon_threadsafe(endpoint.answer)
+        assert busy.recv(15) == b"HTTP/1.1 200 OK"
+    assert stopping.result(PATIENCE_S) == 0
+    with closing(secured(later)) as connection:  # after all, and its events would be in no tally
+        assert all_of(connection) == b""
+    assert not endpoint.taken
+    wait_until(lambda: not serving.open)
+
+
 def test_servers_share_a_port(loop):
     first, second = Serving(Holding(), loop), Serving(Holding(), loop)
     port = on(loop, first.start("127.0.0.1", 0))
