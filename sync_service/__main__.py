@@ -3,6 +3,7 @@
 import argparse
 import gc
 import sys
+from functools import partial
 
 from enrich.base.exits import outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
@@ -10,7 +11,7 @@ from enrich.config import Pipeline, load
 from enrich.service.program import leave, run_routes
 from enrich.service.status import Program
 from sync_service import heaps
-from sync_service.building import routes_of
+from sync_service.building import close, routes_of
 from sync_service.reconcile.command import reconcile
 from sync_service.writeback.command import control
 
@@ -34,7 +35,8 @@ def _command(options: argparse.Namespace) -> int:
         return confirm(pipeline, options)
     if options.command in ("pause", "resume", "resync"):
         return control(pipeline, options)
-    run_routes(routes_of(pipeline), Program("sync", pipeline.name, _listen(pipeline), "sync.listen"))
+    routes = routes_of(pipeline)
+    run_routes(routes, Program("sync", pipeline.name, _listen(pipeline), "sync.listen"), partial(close, routes))
     return leave()
 
 

@@ -1,5 +1,7 @@
 """Makes the routes from the configuration: the only module that knows all kinds of them."""
 
+from collections.abc import Iterable
+
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.service.routes import Route
@@ -17,6 +19,12 @@ def routes_of(pipeline: Pipeline) -> list[Route]:
             next_step="name routes under `sync.writeback` or `sync.sources`",
         )
     return routes
+
+
+def close(routes: Iterable[Route]) -> None:
+    """Once they have ended. Waits a moment for the tallies that are not written yet."""
+    for clients in {route.clients for route in routes if isinstance(route, WritebackRoute)}:
+        clients.tallies.close()
 
 
 def _source_routes(pipeline: Pipeline) -> list[Route]:

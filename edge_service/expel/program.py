@@ -5,16 +5,17 @@ from edge_service.expel.route import Clients, ExpelRoute
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.service.program import leave, run_routes
-from enrich.service.routes import Route
 from enrich.service.status import Program
 
 
 def run(pipeline: Pipeline) -> int:
-    run_routes(routes_of(pipeline), Program("expel", pipeline.name, pipeline.pages.expel, "pages.expel"))
+    routes = routes_of(pipeline)
+    program = Program("expel", pipeline.name, pipeline.pages.expel, "pages.expel")
+    run_routes(routes, program, routes[0].clients.close)  # all share them
     return leave()
 
 
-def routes_of(pipeline: Pipeline) -> list[Route]:
+def routes_of(pipeline: Pipeline) -> list[ExpelRoute]:
     """Raises ConfigError if there is none. Opens no connection."""
     plans = plans_of(pipeline)
     if not plans:

@@ -93,7 +93,7 @@ class Clients:
         return Topics(new_admin_client(self.common), _KAFKA_DEADLINE_S)
 
     def close(self) -> None:
-        """Once the routes have ended. A program ends with its process; whoever runs routes in another way calls it."""
+        """Once the routes have ended. Waits a moment for what is not written yet: holds, and tallies."""
         self.holds.close()
         self.tallies.close()
         if self._loop is not None:

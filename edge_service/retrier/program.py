@@ -5,16 +5,17 @@ from edge_service.retrier.route import Clients, RetryRoute
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.service.program import leave, run_routes
-from enrich.service.routes import Route
 from enrich.service.status import Program
 
 
 def run(pipeline: Pipeline) -> int:
-    run_routes(routes_of(pipeline), Program("retrier", pipeline.name, pipeline.pages.retrier, "pages.retrier"))
+    routes = routes_of(pipeline)
+    program = Program("retrier", pipeline.name, pipeline.pages.retrier, "pages.retrier")
+    run_routes(routes, program, routes[0].close)  # of what all share
     return leave()
 
 
-def routes_of(pipeline: Pipeline) -> list[Route]:
+def routes_of(pipeline: Pipeline) -> list[RetryRoute]:
     """Raises ConfigError if there is none. Opens no connection."""
     plans = plans_of(pipeline)
     if not plans:

@@ -83,7 +83,7 @@ class RetryRoute:
         return self._plan.route
 
     def close(self) -> None:
-        """Once it has ended. A program ends with its process; whoever runs routes in another way calls it."""
+        """Once all routes have ended that share its clients."""
         self._clients.tallies.close()
 
     def run(self, stopping: threading.Event) -> None:

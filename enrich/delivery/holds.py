@@ -26,6 +26,9 @@ EXPEL, PERSON = "expel", "a person"
 _POLL_S = 0.5
 _DEADLINE_S = 10.0
 _AGAIN_S = 2.0
+_CLOSE_S = 3.0
+"""For how long a program that ends waits until the topic has its holds: the next one sends on without them, and makes
+dead letters of the first twenty requests."""
 _GONE = (*MISSING_TOPIC, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -71,6 +74,7 @@ class Holds:
         """Made here, and not yet heard of from the topic."""
         self._written: set[str] = set()
         """Those of them that the topic has."""
+        self._writing: dict[str, threading.Thread] = {}
         self._is_current = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="holds", daemon=True)
@@ -91,9 +95,16 @@ class Holds:
         """Holds it here at once, and elsewhere once the topic has it: that is tried until it does."""
         hold = Hold(reason, time.time_ns() // 10**6, EXPEL)
         self._own[route] = hold
-        threading.Thread(target=self._write, args=[route, hold], name="hold", daemon=True).start()
+        self._writing[route] = thread = threading.Thread(
+            target=self._write, args=[route, hold], name="hold", daemon=True
+        )
+        thread.start()
 
     def close(self) -> None:
+        """Once nobody holds a route any more."""
+        end = time.monotonic() + _CLOSE_S
+        for thread in self._writing.values():
+            thread.join(max(0.0, end - time.monotonic()))
         self._stopping.set()
 
     def _write(self, route: str, hold: Hold) -> None:

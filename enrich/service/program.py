@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -15,12 +15,17 @@ from enrich.service.routes import Route
 from enrich.service.service import Service
 from enrich.service.status import Program, serve_status
 
+_log = logging.getLogger("enrich.service")
+
 # If stopping takes longer, a driver hangs: exit anyway. The next instance reads what is not committed again.
 _STOP_S = 25.0
 
 
-def run_routes(routes: Sequence[Route], program: Program) -> None:
-    """Returns when all have finished. Raises what stopped them, or ConfigError if the page's address is taken."""
+def run_routes(routes: Sequence[Route], program: Program, close: Callable[[], object]) -> None:
+    """Returns when all have finished. Raises what stopped them, or ConfigError if the page's address is taken.
+
+    `close` is called once they have finished: what works for all of them may have something in its hands still.
+    """
     service = Service(routes)
     page = serve_status(service, program)
     logging.getLogger(f"enrich.{program.name}").info("the status is on http://%s/status", page.address)
@@ -36,20 +41,32 @@ def run_routes(routes: Sequence[Route], program: Program) -> None:
     gc.collect()
     gc.freeze()
     try:
-        service.run()
+        try:
+            service.run()
+        finally:
+            close()
         logging.getLogger(f"enrich.{program.name}").info("stopped: what was begun is done and committed")
     finally:
         page.close()
 
 
 def exit_after(seconds: float) -> None:
-    """Ends the process if it is still there then."""
-    deadline = threading.Timer(seconds, os._exit, [FAILED])
+    """Ends the process if it is still there then, and says so."""
+    deadline = threading.Timer(seconds, _exit_late, [seconds])
     deadline.daemon = True
     deadline.start()
     # A driver that hangs while it holds the GIL stops the timer's thread too. Only the kernel can end that.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(round(seconds) + 5)
+
+
+def _exit_late(seconds: float) -> None:
+    _log.error(
+        "it has not ended within %g s of being told to stop, as while brokers or a store do not answer: it ends now. "
+        "What is not committed is done again",
+        seconds,
+    )
+    os._exit(FAILED)
 
 
 def leave() -> NoReturn:

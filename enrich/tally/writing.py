@@ -46,6 +46,7 @@ hole in what it has read."""
 _LEAST_RECORD = 10_000
 _CLOSE_S = 4.0
 """For how long a program that ends waits: what it has not said then is never said. Programs have to stop in 26 s."""
+_LAST_TURN_S = 0.5
 _TIMEOUT_MS = 10_000
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
@@ -193,12 +194,14 @@ class TallyWriter:
         """Waits a moment for what is not acknowledged. Also if something is wrong: it may be over soon."""
         end = time.monotonic() + _CLOSE_S
         with self.lock:
+            self._look_s = 0.0
+            self._looks.reset()
             for one in self._reporters:
                 one.hurry()
             while not all(one.is_idle for one in self._reporters) and time.monotonic() < end:
                 self.changed.wait(_TURN_S)
         self.stop()
-        self._thread.join(_CLOSE_S)
+        self._thread.join(max(_LAST_TURN_S, end - time.monotonic()))
 
     def stop(self) -> None:
         """Its thread ends soon. What is not acknowledged is not written any more."""

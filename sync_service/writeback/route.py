@@ -128,6 +128,10 @@ class WritebackRoute:
     def name(self) -> str:
         return self._plan.name if self._tier is None else self._tier.name
 
+    @property
+    def clients(self) -> Clients:
+        return self._clients
+
     def run(self, stopping: threading.Event) -> None:
         while True:
             try:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from enrich.cli.main import app
+from enrich.delivery.holds import holds_topic, make_holds_topic
 from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld, RunningExpel, expelling
 from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
@@ -51,6 +52,27 @@ def test_an_endpoint_that_refuses_us_gets_twenty_requests_and_the_rest_once_a_pe
             assert "resumed" in order(tmp_path, world, "resume", "acme")
             endpoint.wait_for(set(range(200)) - refused)
         assert set(endpoint.delivered) == set(range(200)) - refused
+
+
+def test_a_hold_that_its_topic_does_not_take_at_once_is_there_for_the_next_instance(
+    world: ExpelWorld, tmp_path: Path
+) -> None:
+    """It would send on, and make dead letters of twenty requests more."""
+    world.produce(range(200))
+    topic = holds_topic(world.name)
+    make_holds_topic(world.cluster.topics, world.name)
+    world.cluster.take_at_most(topic, 10)
+    with Endpoint(lambda _: 401) as endpoint:
+        world.url = endpoint.url()
+        with closing(ExpelProcess(tmp_path / "first", world)) as first:
+            wait_until(lambda: "a hold cannot be written" in first.log, deadline_s=60, what="the refusal of the hold")
+            world.cluster.take_at_most(topic, 1_000_000)
+            assert first.stop() == 0
+        refused = set(endpoint.sent)
+        with expelling(world) as second:
+            second.wait_for_state("held")
+        assert set(endpoint.sent) == refused
+    assert len(refused) == REFUSALS
 
 
 def test_a_route_that_a_person_holds_is_paused_and_goes_on_where_it_was(world: ExpelWorld, tmp_path: Path) -> None:

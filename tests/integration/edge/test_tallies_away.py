@@ -1,14 +1,14 @@
 """The topic of tallies is away: events go on and are committed, the status says so, and all is said once it is back."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from enrich.kafka import new_admin_client
 from enrich.tally import Node, NodeKind
 from enrich.tally.writing import TOPIC_SETTINGS
-from tests.support.edge.expel import Endpoint, ExpelWorld, RunningExpel, expelling
+from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld, RunningExpel, expelling
 from tests.support.kafka.topics import Cluster
 from tests.support.observe.told import below, places, told
 from tests.support.waiting import wait_until
@@ -28,13 +28,7 @@ def world(cluster: Cluster, endpoint: Endpoint) -> ExpelWorld:
 
 
 def take_at_most(world: ExpelWorld, size: int) -> None:
-    """Larger records are refused."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, f"{world.name}.tallies")
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource.add_incremental_config(entry)
-    admin = new_admin_client(world.cluster.connection)
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+    world.cluster.take_at_most(f"{world.name}.tallies", size)
 
 
 def warnings(running: RunningExpel) -> list[str]:
@@ -59,16 +53,19 @@ def test_a_topic_that_takes_nothing_holds_nothing_up(world: ExpelWorld, endpoint
     assert len(everything) == 300
 
 
-def test_a_program_that_ends_waits_a_moment_for_a_topic_in_trouble(world: ExpelWorld, endpoint: Endpoint) -> None:
+def test_a_program_that_ends_waits_a_moment_for_a_topic_in_trouble(
+    world: ExpelWorld, endpoint: Endpoint, tmp_path: Path
+) -> None:
     """What it has not said by then would never be said."""
     world.cluster.topics.create(f"{world.name}.tallies", config=TOPIC_SETTINGS)
     take_at_most(world, 10)
-    with expelling(world) as running:
+    with closing(ExpelProcess(tmp_path / "process", world)) as instance:
         world.produce(range(100))
         endpoint.wait_for(range(100))
         world.wait_until_all_is_committed()
-        wait_until(lambda: warnings(running), what="a warning")
+        wait_until(lambda: "tallies are not written" in str(instance.route()), what="a warning")
         take_at_most(world, 1_000_000)
+        assert instance.stop() == 0
     merged, node = told(world.cluster, world.name), Node(world.name, NodeKind.expel, "acme")
     assert places(merged.of(node).went) == below(world.topic(), world.cluster.topics.end_offsets(world.topic()).items())
 

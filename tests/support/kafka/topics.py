@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 from confluent_kafka import Message, TopicPartition
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.kafka import (
@@ -59,6 +60,18 @@ class Cluster:
         wait_until(lambda: not self.topics.exists(topic), what="the topic's end")
         self.topics.create(topic, config={"cleanup.policy": "compact"}, **settings)
         wait_until(is_known, what="the new topic")
+
+    def take_at_most(self, topic: str, size: int) -> None:
+        """Larger records are refused."""
+        self.alter(topic, "max.message.bytes", size)
+
+    def alter(self, topic: str, setting: str, value: object) -> None:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        entry = ConfigEntry(setting, str(value), incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+        admin = new_admin_client(self.connection)
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(GUARD_S)
 
     def produce(
         self,
