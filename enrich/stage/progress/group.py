@@ -23,7 +23,7 @@ Ends = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> offset below which all events are processed."""
 
 _PATIENCE_S = 30.0
-_LAST_COMMIT_S = 15.0
+_LAST_COMMIT_S, _AGAIN_S = 15.0, 0.5
 _REMIND_S = 60.0
 _LONGEST_NOTE = 4_000
 _COMMIT_EVERY_S = 1.0
@@ -57,6 +57,8 @@ class StageProgress:
         self.note: str | None = None
         """The text that was committed with the offsets, when they were read last."""
         self._is_new = False
+        self._is_refused = False
+        """The last commit failed, and another one may not."""
         self._committed_at = 0.0
         self._used_at = time.monotonic()
         self._thread: threading.Thread | None = None
@@ -137,10 +139,14 @@ class StageProgress:
         self._raise_fenced()
 
     def commit(self) -> None:
-        """Commits what was reached, unless the brokers take too long: the next start relies on the checkpoint. Raises
-        Fenced."""
-        if self._ends and self._waited_for() and self._begin():
-            self._waited_for()
+        """Commits what was reached, a last time, unless the brokers take too long: the next start relies on the
+        checkpoint, but one with another checkpoint on this. Raises Fenced."""
+        end = time.monotonic() + _LAST_COMMIT_S
+        while self._ends and self._waited_for() and self._begin() and self._waited_for() and self._is_refused:
+            if time.monotonic() >= end:
+                _log.warning("the group's offsets are not committed; ending without it")
+                break
+            time.sleep(_AGAIN_S)
         self._raise_fenced()
 
     def _begin(self) -> bool:
@@ -151,7 +157,7 @@ class StageProgress:
                 self._committed_at = time.monotonic()
                 _log.warning("the brokers have not answered the commit of the group's offsets for a minute")
             return False
-        self._committed_at, self._is_new = time.monotonic(), False
+        self._committed_at, self._is_new, self._is_refused = time.monotonic(), False, False
         self._thread = threading.Thread(target=self._commit, args=[self._ends], name="progress", daemon=True)
         self._thread.start()
         return True
@@ -189,7 +195,7 @@ class StageProgress:
             )
             self._fenced.__cause__ = error
         except Retryable as error:
-            self._is_new = True
+            self._is_new = self._is_refused = True
             _log.warning("the group's offsets are not committed; trying again", extra={"reason": str(error)})
         except EnrichError as error:
             self._is_new = True

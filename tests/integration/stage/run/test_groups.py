@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from confluent_kafka import TopicPartition
 
-from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.base.errors import ConfigError, Retryable, WouldLoseData
 from enrich.kafka import new_group_consumer
 from enrich.stage.progress.group import StageProgress
 from enrich.stage.progress.starting import From, starting_options
@@ -38,6 +38,23 @@ def test_the_first_start_of_a_stage_does_not_meet_the_offsets_of_another_pipelin
     with pytest.raises(WouldLoseData, match=r"enrich\.one\.enrich"):
         started("one")
     commit(cluster, "two", topic, 10)
+    assert started("one", "group") == {"startingOffsets": f'{{"{topic}": {{"0": 20}}}}'}
+
+
+def test_what_a_drain_commits_last_is_tried_again(cluster, topic, started, monkeypatch):
+    """A start with another checkpoint goes on there."""
+    with closing(StageProgress(cluster.connection, "one", "enrich")) as progress:
+        progress.take_over()
+        send_offsets, failures = progress._producer.send_offsets, [Retryable("not now")] * 2
+
+        def send_later(*arguments):
+            if failures:
+                raise failures.pop()
+            send_offsets(*arguments)
+
+        monkeypatch.setattr(progress._producer, "send_offsets", send_later)
+        progress.reached({topic: {0: 20}})
+        progress.commit()
     assert started("one", "group") == {"startingOffsets": f'{{"{topic}": {{"0": 20}}}}'}
 
 
