@@ -31,3 +31,8 @@ class Summed(Generic[Name]):
         told, self._sums = self._sums, Counter()
         self._next_s = now_s + _EVERY_S
         return told
+
+    def rest(self) -> Mapping[Name, int]:
+        """What was not told yet. To be told when nothing more comes."""
+        told, self._sums = self._sums, Counter()
+        return told

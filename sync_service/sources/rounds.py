@@ -77,11 +77,14 @@ class Rounds:
     def run(self, interval_s: float) -> None:
         """Goes on until the checkpoint raises, or Kafka."""
         source = self._tools.source
-        while True:
-            pause = self._round(source.ask, interval_s)
-            if pause is None:
-                pause = interval_s if source.hints is None else self._listen(source.hints, interval_s)
-            self._wait(pause)
+        try:
+            while True:
+                pause = self._round(source.ask, interval_s)
+                if pause is None:
+                    pause = interval_s if source.hints is None else self._listen(source.hints, interval_s)
+                self._wait(pause)
+        finally:
+            self._log_counts(self._told.rest(), self._rejected.rest())
 
     def _listen(self, hints: Hints, seconds: float) -> float:
         """Follows what the source tells, until all rows are due again. Returns the pause that is left until then."""

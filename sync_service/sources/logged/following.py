@@ -138,6 +138,10 @@ class Following:
             if table is not None and table.state.is_followed:
                 self._unsettle(table, "a transaction takes too long to be copied whole")
 
+    def close(self) -> None:
+        """Tells what was to be told within a minute: who goes on has passed it."""
+        _tell(self._rejected.rest())
+
     def note(self, place: Place, changed: Mapping[str, TableState]) -> None:
         """In a transaction of its own."""
         self.place = place

@@ -113,7 +113,7 @@ class LogRoute:
         reader = PostgresReader(followed.dsn, lock_s=followed.lock_s)
         tools = Tools(stream, slots, reader, producer, keeping, self._reporter, _LONGEST_S * _SHARE)
         comparing = Comparing(slots, reader, encoders, producer, topics, connections.producer, connections.consumer)
-        following = Following(tools, place, tables)
+        following = held.enter_context(closing(Following(tools, place, tables)))
         if place != known:
             following.note(place, states)
         Working(Parts(work, tools, tables, comparing), following, checkpoint).run()

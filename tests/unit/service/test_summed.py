@@ -16,3 +16,11 @@ def test_the_first_is_told_at_once_and_what_follows_once_a_minute():
     assert summed.due() == {}
     clock.advance(60_000)
     assert summed.add({"a": 1}) == {"a": 1}
+
+
+def test_what_is_left_when_nothing_more_comes_is_told_then():
+    summed = Summed[str]()
+    assert summed.add({"a": 1}) == {"a": 1}
+    assert summed.add({"a": 2, "b": 3}) == {}
+    assert summed.rest() == {"a": 2, "b": 3}
+    assert summed.rest() == {}

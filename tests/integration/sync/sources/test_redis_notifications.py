@@ -79,7 +79,7 @@ def test_a_change_is_in_the_topic_long_before_the_next_reading(
         wait_until(lambda: source.in_topic() == rows, what="the row of the new name")
 
 
-def test_many_changes_one_after_the_other_are_a_line_in_the_log(
+def test_many_changes_one_after_the_other_are_a_line_in_the_log_at_once_and_one_at_the_end(
     source: SourceWorld, server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A line for each would fill the disk."""
@@ -91,7 +91,7 @@ def test_many_changes_one_after_the_other_are_a_line_in_the_log(
             wait_until(partial(_has_read, service, number + 2), what="the change")
         assert service.status("in").counters["rows_written"] == 10
     lines = [record for record in caplog.records if "rows changed" in record.getMessage()]
-    assert [record.getMessage() for record in lines] == ["1 rows changed, 0 deleted"]
+    assert [record.getMessage() for record in lines] == ["1 rows changed, 0 deleted", "9 rows changed, 0 deleted"]
 
 
 def test_what_happens_while_nobody_listens_is_read(source: SourceWorld, server: RedisServer) -> None:
