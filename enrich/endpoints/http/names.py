@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from enrich.base.addresses import host_and_port
@@ -14,6 +15,9 @@ from enrich.endpoints.http.answer import NoAnswer
 _KEPT_S = 30.0
 _MOST_ADDRESSES = 6
 """Of a name that has more, others are not tried: the time would not suffice for them."""
+_SILENT_S = 300.0
+"""So long those that took no connection are tried last: with each of them first a connection waits for its share of the
+time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Names:
         self._resolve = resolve
         self._places: list[Place] = []
         self._until = 0.0
+        self._silent: dict[Place, float] = {}
+        """Those that took no connection when another did; until when they come last."""
         self._asking: asyncio.Task[list[Place]] | None = None
 
     async def places(self) -> list[Place]:
@@ -57,8 +63,11 @@ class Names:
         return await asyncio.shield(self._asking)
 
     def prefer(self, place: Place) -> None:
-        """This one took a connection."""
+        """This one took a connection, and those before it did not."""
+        self._silent.pop(place, None)
         if self._places and self._places[0] != place and place in self._places:
+            end = asyncio.get_running_loop().time() + _SILENT_S
+            self._silent |= dict.fromkeys(self._places[: self._places.index(place)], end)
             self._places = [place, *(other for other in self._places if other != place)]
 
     def forget(self) -> None:
@@ -81,14 +90,23 @@ class Names:
             found = [place for place in found if place.ip in allowed]
         elif not found:
             raise NoAnswer(f"the name {target.name} has no address", may_have_arrived=False)
-        self._places = list(found[:_MOST_ADDRESSES])
-        self._until = asyncio.get_running_loop().time() + _KEPT_S
+        now = asyncio.get_running_loop().time()
+        self._silent = {place: end for place, end in self._silent.items() if end > now and place in found}
+        self._places = sorted(_in_turns(found), key=self._silent.__contains__)[:_MOST_ADDRESSES]
+        self._until = now + _KEPT_S
         return self._places
 
     def _asked(self, asking: "asyncio.Task[list[Place]]") -> None:
         self._asking = None
         if not asking.cancelled():
             asking.exception()  # those who wait for it have it; they may all have gone
+
+
+def _in_turns(found: Sequence[Place]) -> list[Place]:
+    """In their order, but the two protocols in turns: one of them may lead nowhere, at all of its addresses."""
+    first = [place for place in found if place.family == found[0].family]
+    second = [place for place in found if place.family != found[0].family]
+    return [place for pair in zip_longest(first, second) for place in pair if place is not None]
 
 
 async def resolve_by_system(name: str, port: int) -> Sequence[Place]:
@@ -128,4 +146,9 @@ def _look_up(name: str, port: int) -> list[Place]:
             raise
         # The loopback's own family does not count as configured.
         answers = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return list(dict.fromkeys(Place(family, address) for family, _, _, _, address in answers))
+    return list(dict.fromkeys(Place(family, _with_zone(address)) for family, _, _, _, address in answers))
+
+
+def _with_zone(address: tuple[Any, ...]) -> tuple[Any, ...]:
+    """uvloop takes the first two parts of an address only: the zone of a link-local one must stand in the first."""
+    return (f"{address[0]}%{address[3]}", *address[1:]) if len(address) == 4 and address[3] else address

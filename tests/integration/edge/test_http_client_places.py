@@ -3,14 +3,16 @@
 import asyncio
 import socket
 from ipaddress import ip_address
+from unittest import mock
 
 import pytest
 import uvloop
 
 from enrich.base.errors import ConfigError
 from enrich.endpoints import addresses, target_of
-from enrich.endpoints.http import Answer, NoAnswer, Place
+from enrich.endpoints.http import Answer, NoAnswer, Place, names
 from tests.support.edge.posting import client_of, outcome, posted
+from tests.support.links.names import silent
 from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers, closes, sends, whole
 
 CLOSING = sends(whole(200, headers=[("Connection", "close")]))
@@ -128,20 +130,42 @@ def test_an_address_that_takes_no_connection_is_passed_over_and_comes_last_then(
 
 def test_an_address_that_is_silent_leaves_time_for_the_next():
     zone = Zone(["127.0.0.3", "127.0.0.1"])
-    full = []
-    with ScriptedEndpoint() as endpoint, socket.socket() as listener:
-        listener.bind(("127.0.0.3", endpoint.port))
-        listener.listen(0)
-        try:
-            for _ in range(4):  # as many as its backlog holds: the kernel answers to none more
-                full.append(socket.socket())
-                full[-1].setblocking(False)
-                full[-1].connect_ex(("127.0.0.3", endpoint.port))
-            outcomes = posted(endpoint, b"1", host="hook.example", resolve=zone, timeout="600ms")
-        finally:
-            for one in full:
-                one.close()
+    with ScriptedEndpoint() as endpoint, silent(endpoint.port, "127.0.0.3"):
+        outcomes = posted(endpoint, b"1", host="hook.example", resolve=zone, timeout="600ms")
     assert outcomes == [Answer(200, None, "")]
+
+
+def test_an_address_that_took_no_connection_comes_last_also_when_the_name_is_asked_for_again(monkeypatch):
+    """Each connection of a route with few events would wait for it first."""
+    monkeypatch.setattr(names, "_KEPT_S", 0.0)
+    zone = Zone(["127.0.0.3", "127.0.0.1"])
+
+    async def post():
+        async with client_of(endpoint.url("hook.example"), resolve=zone) as client:
+            outcomes = [await outcome(client)]
+            with ScriptedEndpoint(address="127.0.0.3", port=endpoint.port) as first:
+                outcomes.append(await outcome(client))
+                assert (first.connections, endpoint.connections) == (0, 2)
+            return outcomes
+
+    with ScriptedEndpoint(CLOSING) as endpoint:
+        assert uvloop.run(post()) == [Answer(200, None, "")] * 2
+    assert zone.asked == ["hook.example"] * 2
+
+
+def test_of_many_addresses_those_of_both_protocols_are_tried():
+    zone = Zone([*[f"::ffff:127.0.1.{number}" for number in range(1, 9)], "127.0.0.1"])
+    with ScriptedEndpoint() as endpoint:
+        assert posted(endpoint, b"1", host="hook.example", resolve=zone) == [Answer(200, None, "")]
+
+
+def test_a_link_local_address_keeps_its_zone():
+    found = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 80, 0, 4))]
+    with mock.patch.object(socket, "getaddrinfo", lambda *_, **__: found):
+        (place,) = uvloop.run(names.resolve_by_system("fe80::1%eth0", 80))
+    assert place.address[0] == "fe80::1%4"  # uvloop leaves out what follows the port
+    with pytest.raises(ConfigError, match="fe80::1 is link-local"):
+        addresses.public("hook.example", [place.ip], "expel.acme")
 
 
 def test_a_name_is_asked_for_again_after_a_refused_connection():
