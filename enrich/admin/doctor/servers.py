@@ -10,7 +10,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.doctor.groups import of_groups
 from enrich.admin.doctor.releases import of_release
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
-from enrich.admin.topics.actual import actual_topics, matching_topics
+from enrich.admin.topics.actual import actual_topics, matching_topics, topics_of_tables
 from enrich.admin.topics.checking import check_topic
 from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
 from enrich.admin.topics.planning import as_others_are, needed
@@ -82,7 +82,7 @@ def _only(settings: object) -> str | None:
 def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
     try:
         existing = matching_topics(pipeline, cluster)
-        wanted = wanted_topics(pipeline, existing)
+        wanted = wanted_topics(pipeline, existing, topics_of_tables(pipeline, cluster))
         actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
         wanted = as_others_are(cluster, wanted, actual)
     except EnrichError as error:

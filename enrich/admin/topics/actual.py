@@ -1,6 +1,6 @@
 """The topics as they are on the brokers: partitions, replicas, settings, rights."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +8,14 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin._config import ConfigResource
 
 from enrich.admin.cluster import Cluster
+from enrich.admin.reading import batches_of
 from enrich.admin.rights import needs
 from enrich.admin.topics.uses import Right
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Pipeline
-from enrich.config.sections.sync.sources import topics_of_tables
+from enrich.config.sections.sync.sources import tables_topic, topic_of_table
 from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.records import key_of
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,24 @@ class Actual:
 
 
 def matching_topics(pipeline: Pipeline, cluster: Cluster) -> Collection[str]:
-    """The existing topics that match the pattern of a stage's source, or may be of tables of a source for topics. Asks
-    for them only if there is a pattern."""
+    """The existing topics that match the pattern of a stage's source. Asks for them only if there is a pattern."""
     sources = [stage.source for stage in pipeline.stages.values() if stage.source.topic_pattern is not None]
-    matches: list[Callable[[str], object]] = [source.reads for source in sources]
-    origins = () if pipeline.sync is None else pipeline.sync.sources.values()
-    matches += [topics_of_tables(origin.topic).fullmatch for origin in origins if origin.has_many_tables]
-    return [name for name in cluster.topics.names("") if any(each(name) for each in matches)] if matches else []
+    return [name for name in cluster.topics.names("") if any(each.reads(name) for each in sources)] if sources else []
+
+
+def topics_of_tables(pipeline: Pipeline, cluster: Cluster) -> Mapping[str, Collection[str]]:
+    """By source with `tables`, the existing topics of those that it has found. It keeps their names in a topic."""
+    found: dict[str, Collection[str]] = {}
+    for name, origin in ({} if pipeline.sync is None else pipeline.sync.sources).items():
+        kept = tables_topic(pipeline.name, name)
+        if not origin.has_many_tables or not cluster.topics.exists(kept):
+            continue
+        tables = (key_of(message) or b"" for batch in batches_of(cluster, kept) for message in batch)
+        pairs = dict.fromkeys(table.decode(errors="replace").partition(".") for table in tables)
+        topics = (topic_of_table(origin.topic, schema, table) for schema, _, table in pairs)
+        existing = {*cluster.topics.names("")}
+        found[name] = [topic for topic in topics if topic in existing]
+    return found
 
 
 def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]:

@@ -1,12 +1,12 @@
 """Who uses which topic, and what for, by the configuration."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
 from enrich.config import Compaction, Invalid, Pipeline, retry_in_topics, retry_out_topic, retry_topics
-from enrich.config.sections.sync.sources import tables_topic, topics_of_tables
+from enrich.config.sections.sync.sources import tables_topic
 from enrich.delivery.holds import holds_topic
 from enrich.tally.writing import KEPT
 
@@ -60,11 +60,17 @@ class Used:
     """A pattern matches it. Its settings are not this pipeline's to change."""
 
 
-def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used]:
-    """`existing`: the topics that there are, of which patterns choose."""
+NO_TABLES: Mapping[str, Collection[str]] = {}
+
+
+def uses_of(
+    pipeline: Pipeline, existing: Collection[str] = (), of_tables: Mapping[str, Collection[str]] = NO_TABLES
+) -> Iterator[Used]:
+    """`existing`: the topics that there are, of which patterns choose. `of_tables`: by source with `tables`, the topics
+    that it has made. Others may have names of the same form, and be somebody else's."""
     yield from _of_tables(pipeline)
     yield from _of_stages(pipeline, existing)
-    yield from _of_sync(pipeline, existing)
+    yield from _of_sync(pipeline, of_tables)
     yield from _of_ingest(pipeline)
     yield from _of_expel(pipeline)
     if pipeline.tallies_topic is not None:
@@ -111,7 +117,7 @@ def _of_stages(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
             yield Used(stage.writeback.topic, Use.rows, f"write-back of stage {name}", WRITES)
 
 
-def _of_sync(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
+def _of_sync(pipeline: Pipeline, of_tables: Mapping[str, Collection[str]]) -> Iterator[Used]:
     if pipeline.sync is None:
         return
     for name, route in pipeline.sync.writeback.items():
@@ -127,7 +133,7 @@ def _of_sync(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
             yield Used(origin.topic, Use.rows, by, READS | WRITES, form)
             continue
         yield Used(tables_topic(pipeline.name, name), Use.states, f"tables of source route {name}", READS | WRITES)
-        for topic in filter(topics_of_tables(origin.topic).fullmatch, existing):
+        for topic in of_tables.get(name, ()):
             yield Used(topic, Use.rows, by, READS | WRITES, form)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from enrich.admin.topics.uses import READS, WRITES, Right, Use, Used, uses_of
+from enrich.admin.topics.uses import NO_TABLES, READS, WRITES, Right, Use, Used, uses_of
 from enrich.config import EVERY_TOPIC, Cleanup, Pipeline, TopicWishes
 from enrich.kafka.topic_settings import is_compacted
 from enrich.tally.writing import TOPIC_SETTINGS
@@ -57,10 +57,13 @@ class Wanted:
         return is_compacted(self.settings)
 
 
-def wanted_topics(pipeline: Pipeline, existing: Collection[str] = ()) -> dict[str, Wanted]:
-    """All topics that the configuration names, by name, and of the existing ones those that its patterns match."""
+def wanted_topics(
+    pipeline: Pipeline, existing: Collection[str] = (), of_tables: Mapping[str, Collection[str]] = NO_TABLES
+) -> dict[str, Wanted]:
+    """All topics that the configuration names, by name, and of the existing ones those that its patterns match, and
+    those of tables: see `uses_of`."""
     by_topic: dict[str, list[Used]] = {}
-    for used in uses_of(pipeline, existing):
+    for used in uses_of(pipeline, existing, of_tables):
         by_topic.setdefault(used.topic, []).append(used)
     return {name: _wanted(pipeline, name, uses) for name, uses in sorted(by_topic.items())}
 

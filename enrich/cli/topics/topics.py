@@ -160,14 +160,14 @@ def describe(
 def _start(config: Path, names: list[str] | None, deadline: float) -> Any:
     """The cluster, and the wanted topics with these names."""
     from enrich.admin.cluster import Cluster
-    from enrich.admin.topics.actual import matching_topics
+    from enrich.admin.topics.actual import matching_topics, topics_of_tables
     from enrich.admin.topics.wanted import wanted_topics
     from enrich.base.errors import ConfigError
     from enrich.config import load
 
     pipeline = load(config)
     cluster = Cluster(pipeline.kafka, deadline)
-    wanted = wanted_topics(pipeline, matching_topics(pipeline, cluster))
+    wanted = wanted_topics(pipeline, matching_topics(pipeline, cluster), topics_of_tables(pipeline, cluster))
     for name in names or ():
         if name not in wanted:
             raise ConfigError(

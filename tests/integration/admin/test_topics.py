@@ -238,3 +238,22 @@ def test_topics_that_a_stage_finds_by_a_pattern_are_known_and_left_as_they_are(w
     assert enrich("topics", "check", f"{base}.raw.a", "-c", config).returncode == 0
     (told,) = [each for each in lines(enrich("doctor", "-c", config, "--json")) if each["check"] == "topics"]
     assert told["level"] == "good"
+
+
+def test_topics_of_tables_are_changed_and_those_of_others_with_such_names_are_not(write_config, cluster):
+    """`{schema}.{table}` is the form of nearly every name: compacted, topics of others would lose their events."""
+    first = f"bank{time.time_ns()}"
+    made, others = f"{first}.app.users", f"{first}.other.events"
+    for topic in (made, others):
+        cluster.topics.create(topic, partitions=4)
+    origin = "{postgres: {dsn: 'postgresql://127.0.0.1:9/d', tables: ['app.*'], follow: log}}"
+    source = f"{{topic: '{first}.{{schema}}.{{table}}', format: json, from: {origin}}}"
+    config = write_config(f"sync:\n  sources:\n    {first}: {source}\n")
+    kept = f"test.{first}.tables"
+    assert {line["topic"] for line in lines(enrich("topics", "describe", "-c", config, "--json"))} == {kept}
+    assert enrich("topics", "apply", "--yes", "-c", config).returncode == 0
+    cluster.produce(kept, [(b"app.users", b"{}"), (b"app.users", b"{}"), (b"app.not-made", b"{}")])
+    applied = enrich("topics", "apply", "--yes", "-c", config)
+    assert applied.returncode == 0, applied.stderr
+    policies = [cluster.topics.settings(topic)["cleanup.policy"] for topic in (made, others)]
+    assert policies == ["compact", "delete"]

@@ -31,3 +31,13 @@ def test_what_is_named_elsewhere_is_set_as_it_is_there():
     assert topics["raw.a"].settings["cleanup.policy"] == "delete"
     assert topics["raw.b"].wishes.partitions == 7
     assert topics["raw.b"].rights >= {Right.read, Right.write}
+
+
+def test_topics_of_tables_are_those_that_their_source_has_made_and_not_all_with_such_a_name():
+    origin = "{postgres: {dsn: 'postgresql://h/d', tables: ['app.*'], follow: log}}"
+    source = f"sync: {{sources: {{bank: {{topic: '{{schema}}.{{table}}', format: json, from: {origin}}}}}}}\n"
+    pipeline = load_text(f"{HEAD}{source}", {})
+    assert "raw.a" in wanted_topics(pipeline, EXISTING)
+    topics = wanted_topics(pipeline, [*EXISTING, "other.events"], {"bank": ["app.users"]})
+    assert set(topics) == {"raw.a", "raw.b", "out", "plays.bank.tables", "app.users"}
+    assert (topics["app.users"].settings["cleanup.policy"], topics["raw.a"].settings) == ("compact", {})

@@ -192,14 +192,6 @@ def topic_of_table(template: str, schema: str, table: str) -> str | None:
     return topic if re.fullmatch(TOPIC_PATTERN, topic) else None
 
 
-def topics_of_tables(template: str) -> re.Pattern[str]:
-    """Which topics the tables of a source may have."""
-    plain = re.escape(template)
-    for part in TABLE_PARTS:
-        plain = plain.replace(re.escape(part), r"[A-Za-z0-9._-]+")
-    return re.compile(plain)
-
-
 def tables_topic(pipeline: str, source: str) -> str:
     """Where a source with `tables` keeps what it knows of each."""
     return f"{pipeline}.{source}.tables"
