@@ -12,6 +12,7 @@ from enrich.kafka.retries import RETRY_HEADERS, retry_headers
 
 # These texts are keys in the JSON of `enrich dlq replay`: they must not change.
 GONE = "its topic does not exist"
+HIDDEN = "this user lacks the right DESCRIBE on its topic, or there is none"
 NO_ROUTE = "its route is not in the configuration"
 NO_RETRIES = "its route has no retry topics, through which it would go back"
 NO_INGEST = "its ingest is not in the configuration"
@@ -42,13 +43,15 @@ class Ways:
 
     def of(self, letter: Letter) -> Way | str:
         """The way, or why there is none."""
-        name = self._pipeline.name
-        sender = letter.sender.partition("/")[0]
+        pipeline, _, node = letter.sender.partition("/")[0].partition(".")
+        kind, _, name = node.partition(".")
+        # A DLQ may have letters of other pipelines: whoever has their configuration can send those back.
+        is_ours = pipeline == self._pipeline.name
         if letter.place is None:
-            if letter.sender.startswith(f"{name}.ingest."):
-                return self._into_ingest(letter)
-        elif sender.startswith(f"{name}.expel."):
-            return self._to_route(letter, letter.place, sender.removeprefix(f"{name}.expel."))
+            if name and kind == "ingest":
+                return self._into_ingest(letter) if is_ours else NO_INGEST
+        elif name and kind == "expel":
+            return self._to_route(letter, letter.place, name) if is_ours else NO_ROUTE
         return Way(letter.topic, _counted(letter, letter.headers), is_to_its_place=letter.place is not None)
 
     def _into_ingest(self, letter: Letter) -> Way | str:
@@ -66,14 +69,21 @@ class Ways:
             return NO_RETRIES
         topic = retry_out_topic(self._pipeline.name, name)
         if topic not in self._partitions:
-            if not self._cluster.topics.exists(topic):
-                return GONE
+            if (reason := why_missing(self._cluster, topic)) is not None:
+                return reason
             self._partitions[topic] = len(self._cluster.topics.partitions(topic))
         headers = [(name, content) for name, content in letter.headers if name not in RETRY_HEADERS]
         if identity_of(headers)[0] is None:
             headers.append((ORIGIN, letter.origin.encode()))
         headers += retry_headers(place, self._clock_ms(), 0, letter.topic_id)
         return Way(topic, _counted(letter, headers), place[1] % self._partitions[topic])
+
+
+def why_missing(cluster: Cluster, topic: str) -> str | None:
+    """Why nothing goes back there. None: the topic is there."""
+    if cluster.topics.exists(topic):
+        return None
+    return HIDDEN if cluster.topics.is_hidden(topic) else GONE
 
 
 def _counted(letter: Letter, headers: Sequence[tuple[str, bytes | None]]) -> Sequence[tuple[str, bytes | None]]:

@@ -36,21 +36,27 @@ class Edges:
         self.retry_out = f"test.{self.name}.retry_out"
 
     def bury(
-        self, offset: int, *headers: tuple[str, bytes | None], route: str = "", topic_id: str = "", value: bytes = b""
+        self,
+        offset: int,
+        *headers: tuple[str, bytes | None],
+        route: str = "",
+        topic_id: str = "",
+        value: bytes = b"",
+        pipeline: str = "test",
     ) -> None:
         """As expel does it."""
         value = value or b'{"n": %d}' % offset
         origin = Origin(self.topic, 3, offset, b"k%d" % offset, value, [*EVENT, *headers])
         stage = route or self.name
-        sender = sender_of(f"test.expel.{stage}", topic_id)
+        sender = sender_of(f"{pipeline}.expel.{stage}", topic_id)
         letter = dead_letter(origin, "HTTP 422: no", stage=stage, sender=sender, largest_value=len(value))
         self._write(self.dead, letter)
 
-    def refuse(self, number: int) -> None:
+    def refuse(self, number: int, pipeline: str = "test") -> None:
         """As ingest does it."""
         headers = [("enrich.reason", b"user_id: missing"), ("enrich.stage", b"plays"), ("enrich.length", b"2")]
         headers += [("enrich.topic", self.raw.encode()), ("enrich.sha256", b"")]
-        self._write(self.bad, DeadLetter(b"test.ingest.plays/abc/%d" % number, b"{}", headers))
+        self._write(self.bad, DeadLetter(f"{pipeline}.ingest.plays/abc/{number}".encode(), b"{}", headers))
 
     def _write(self, dlq: str, letter: DeadLetter) -> None:
         with DeliveringProducer({**self.cluster.connection, "message.max.bytes": 4_000_000}) as producer:
@@ -146,6 +152,22 @@ def test_letters_of_routes_through_which_none_goes_back_stay_and_say_why(edges: 
         "its route is not in the configuration": 1,
     }
     assert len(edges.listed()) == 3
+
+
+def test_letters_of_another_pipeline_s_route_and_ingest_in_the_same_dlq_stay(edges: Edges) -> None:
+    """In the topic of its events everybody would read such an event again, and nobody has checked the other."""
+    edges.cluster.topics.create(edges.retry_out, partitions=4)
+    edges.bury(1, pipeline="other", topic_id="an-id")
+    edges.refuse(2, pipeline="other")
+    done = edges.run("replay", "--all")
+    assert {reason: number for line in lines(done) for reason, number in line["skipped"].items()} == {
+        "its route is not in the configuration": 1,
+        "its ingest is not in the configuration": 1,
+    }
+    assert done.returncode == 1
+    for topic in (edges.topic, edges.raw, edges.retry_out):
+        assert edges.cluster.messages(topic) == []
+    assert len(edges.listed()) == 2
 
 
 def test_a_bad_event_of_ingest_is_shown_stays_unless_forced_and_then_is_written_as_it_was_sent(edges: Edges) -> None:
