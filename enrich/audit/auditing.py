@@ -19,7 +19,7 @@ from enrich.admin.rights import needs
 from enrich.audit.comparing import Compared, compared
 from enrich.audit.evidence import Mark, WayEvidence, evidence_of
 from enrich.audit.judging import Claims, Judge
-from enrich.audit.scanning import MOST_MARKS, EventTime, Offsets, Part, minutes
+from enrich.audit.scanning import MOST_MARKS, Bit, EventTime, Offsets, Part, minutes
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import Format, Pipeline
 from enrich.kafka import new_group_consumer
@@ -188,7 +188,7 @@ def _parts(
         starts = cluster.topics.offsets_at(topic, start_ms - _MARGIN_MS)
         ends = cluster.topics.offsets_at(topic, last_ms) if topic in times else cluster.topics.end_offsets(topic)
         set_by = [
-            (1 << index, None if mark.unread_by is None else _read_until(cluster, mark.unread_by, topic, ends))
+            Bit(1 << index, _read_until(cluster, mark.unread_by, topic, ends) if mark.unread_by else None, mark.sent_by)
             for index, mark in enumerate(marks)
             if mark.topic == topic
         ]

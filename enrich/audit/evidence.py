@@ -17,6 +17,8 @@ class Mark:
     topic: str
     unread_by: str | None = None
     """Only by a record that this consumer group has not read yet."""
+    sent_by: str | None = None
+    """Only by a dead letter of this sender: others may have the same DLQ."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def _of(pipeline: Pipeline, hop: Hop, read: Sequence[str]) -> HopEvidence:
         by_route: Mapping[str, Sequence[str]] = {route.name: route.all_topics for route in stage.routes}
         own = by_route.get(hop.route, stage.outputs)
         others = [topic for topics in by_route.values() for topic in topics if topic not in own]
-        dead = [] if stage.dlq is None else [Mark(stage.dlq)]
+        dead = [] if stage.dlq is None else [Mark(stage.dlq, sent_by=f"{pipeline.name}.{node.name}")]
         return HopEvidence(hop, [*map(Mark, own)], [*map(Mark, dict.fromkeys(others))], dead, waiting)
     if node.kind is NodeKind.expel:
         route = pipeline.expel[node.name]
@@ -85,10 +87,11 @@ def _of(pipeline: Pipeline, hop: Hop, read: Sequence[str]) -> HopEvidence:
         paused = [topic for topic, _ in retry_in_topics(pipeline.name, node.name, route.retries)]
         waiting += [Mark(topic, retrier) for topic in paused]
         waiting += [Mark(retry_out_topic(pipeline.name, node.name), group_of(node))] if paused else []
-        return HopEvidence(hop, [], [], [Mark(str(route.dlq))], waiting)
+        dead = [Mark(str(route.dlq), sent_by=f"{pipeline.name}.expel.{node.name}")]
+        return HopEvidence(hop, [], [], dead, waiting)
     assert pipeline.sync is not None  # noqa: S101 - the way has its write-back
     back = pipeline.sync.writeback[node.name]
     for topic, _ in retry_topics(pipeline.name, node.name, back.retries):
         pause = topic.removeprefix(retry_prefix(pipeline.name, node.name))
         waiting.append(Mark(topic, f"{group_of(node)}.retry.{pause}"))
-    return HopEvidence(hop, [], [], [Mark(str(back.dlq))], waiting)
+    return HopEvidence(hop, [], [], [Mark(str(back.dlq), sent_by=f"{pipeline.name}.sync.{node.name}")], waiting)

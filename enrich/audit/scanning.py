@@ -31,12 +31,22 @@ class Part:
     topic: str
     starts: Offsets
     ends: Offsets
-    marks: Sequence[tuple[int, Offsets | None]]
-    """Bits, each with the offsets from which records set it; None: all do."""
+    marks: "Sequence[Bit]"
     is_entry: bool
     """Whether events come in there: their minute is what this record says."""
     time: "EventTime | None" = None
     """Of an entry: when an event without the header happened."""
+
+
+@dataclass(frozen=True)
+class Bit:
+    """Which records of a topic set it."""
+
+    number: int
+    since: Offsets | None = None
+    """Those from these offsets on; None: all do."""
+    sent_by: str | None = None
+    """Dead letters of this sender only, and those that name none."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +119,17 @@ def _marked(spark: SparkSession, options: Mapping[str, str], part: Part) -> Data
 
 def _marks(part: Part) -> Column:
     found = sql.lit(0).cast("bigint")
-    for bit, since in part.marks:
-        if since is None:
-            found = found.bitwiseOR(sql.lit(bit).cast("bigint"))
-            continue
-        pairs = [sql.lit(number) for pair in since.items() for number in pair]
-        floor = sql.coalesce(sql.create_map(*pairs)[sql.col(KAFKA.partition)], sql.lit(0)) if pairs else sql.lit(0)
-        found = found.bitwiseOR(sql.when(sql.col(KAFKA.offset) >= floor, bit).otherwise(0).cast("bigint"))
+    for bit in part.marks:
+        sets = sql.lit(True)
+        if bit.since is not None:
+            pairs = [sql.lit(number) for pair in bit.since.items() for number in pair]
+            floor = sql.coalesce(sql.create_map(*pairs)[sql.col(KAFKA.partition)], sql.lit(0)) if pairs else sql.lit(0)
+            sets = sql.col(KAFKA.offset) >= floor
+        if bit.sent_by is not None:
+            # A letter's key: topic/partition/offset/sender, and perhaps the topic's id.
+            sender = sql.split_part(sql.col(KAFKA.key).cast("string"), sql.lit("/"), sql.lit(4))
+            sets = sets & sql.coalesce(sender, sql.lit("")).isin("", bit.sent_by)
+        found = found.bitwiseOR(sql.when(sets, bit.number).otherwise(0).cast("bigint"))
     return found
 
 

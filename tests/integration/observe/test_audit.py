@@ -42,10 +42,12 @@ class Records:
             self._producer.produce(self._world.raw, b'{"id":%d}' % number, headers=headers, partition=0)
         assert self._producer.flush(GUARD_S) == 0
 
-    def went(self, topic: str, offsets: Iterable[int]) -> None:
+    def went(self, topic: str, offsets: Iterable[int], sender: str = "") -> None:
+        """`sender`: of dead letters."""
         for offset in offsets:
             headers: list[tuple[str, str | bytes | None]] = [("enrich.origin", f"{self._world.raw}/0/{offset}")]
-            self._producer.produce(topic, b"{}", headers=headers, partition=0)
+            key = f"{self._world.out}/0/{offset}/{sender}" if sender else None
+            self._producer.produce(topic, b"{}", key, headers=headers, partition=0)
         assert self._producer.flush(GUARD_S) == 0
 
     def aborted(self, topic: str, count: int, time_ms: int) -> None:
@@ -78,7 +80,9 @@ def test_what_the_topics_have_not_is_lost_whatever_the_nodes_say(new_world: NewW
     after_second = [offset for offset in after_first if offset not in (dropped, denied)]
     records.went(world.out, after_second)
     world.topics.create(f"{name}.acme.dlq")
-    records.went(f"{name}.acme.dlq", [dead])
+    records.went(f"{name}.acme.dlq", [dead], f"{name}.expel.acme/an-id")
+    records.went(f"{name}.acme.dlq", [50, 51], f"{name}.expel.acme2/an-id")  # another one has the same DLQ
+    records.went(f"{name}.acme.dlq", [52], "other.expel.acme")  # and another pipeline
     for group, topic, until in (
         (f"enrich.{name}.first", world.raw, 100),
         (f"enrich.{name}.second", world.mid, len(after_first) + 5),

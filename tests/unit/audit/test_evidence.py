@@ -37,9 +37,11 @@ def test_topics_and_groups_of_each_way() -> None:
     expel, back = evidence_of(found, ways_of(found), ["raw.x", "raw.y", "out.a", "other"])
     assert expel.entries == back.entries == [Mark("raw.x"), Mark("raw.y")]
     stage, last = expel.hops
-    assert (stage.went, stage.elsewhere, stage.dead) == ([Mark("out.a")], [Mark("out.b")], [Mark("one.dlq")])
+    assert (stage.went, stage.elsewhere) == ([Mark("out.a")], [Mark("out.b")])
+    assert stage.dead == [Mark("one.dlq", sent_by="p.one")]
     assert stage.waiting == [Mark("raw.x", "enrich.p.one"), Mark("raw.y", "enrich.p.one")]
-    assert (last.went, last.dead) == ([], [Mark("p.e.dlq")])
+    assert (last.went, last.dead) == ([], [Mark("p.e.dlq", sent_by="p.expel.e")])
+    assert back.hops[-1].dead == [Mark("p.b.dlq", sent_by="p.sync.b")]
     assert last.waiting == [
         Mark("out.a", "enrich.expel.p.e"),
         Mark("p.e.retry_in.30s", "enrich.retrier.p.e"),
