@@ -112,9 +112,14 @@ def _reserved(address: Address) -> socket.socket:
         port = probe.getsockname()[1]
     holder = socket.socket(family, socket.SOCK_STREAM)
     try:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.bind((address.host, port))
+        try:
+            # Without SO_REUSEADDR: else another ingest that starts meanwhile could bind, as nobody listens yet.
+            holder.bind((address.host, port))
+        except OSError:
+            # A connection of the program that listened there before may have ended a moment ago.
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind((address.host, port))
     except OSError:
         holder.close()
         raise

@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from edge_service.ingest.processes.planning import Address, reserved
+from enrich.base.errors import ConfigError
+from enrich.config import Ingest
 from tests.support import dashboard
 from tests.support.commands import enrich, lines
 from tests.support.edge.ingesting import running, sent, started, write_config
@@ -290,6 +293,22 @@ def test_a_second_one_does_not_share_the_port_of_the_first(config, new_topic, tm
         with started(second) as other:
             assert other.process.wait(GUARD_S) == 2
             assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in other.said()
+
+
+def test_one_that_starts_keeps_the_port_before_it_listens_and_takes_one_that_was_just_given_up():
+    entries = {"plays": Ingest.model_validate({"path": "/p", "topic": "t", "format": "json"})}
+    with reserved([Address("127.0.0.1:0", entries)]) as ports:
+        again = [Address(f"127.0.0.1:{ports['127.0.0.1:0']}", entries)]
+        with pytest.raises(ConfigError, match="Address already in use"), reserved(again):
+            pass
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            # The server's side closes first: the kernel remembers the connection for a minute.
+            other.accept()[0].close()
+            assert client.recv(1) == b""
+    with reserved([Address(f"127.0.0.1:{port}", entries)]) as ports:
+        assert set(ports.values()) == {port}
 
 
 def test_a_token_is_in_no_log_no_status_no_metric_no_description_and_no_list_of_processes(config, new_topic):
