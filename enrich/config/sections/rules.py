@@ -7,11 +7,13 @@ from graphlib import CycleError, TopologicalSorter
 from urllib.parse import unquote, urlsplit
 
 from enrich.config.messages.problems import Finding, Path
+from enrich.config.sections.edges.ingest import Invalid
 from enrich.config.sections.edges.rules import edge_rules
 from enrich.config.sections.host.memory_shares import memory_rules
 from enrich.config.sections.kafka.rules import kafka_rules
 from enrich.config.sections.masks.rules import mask_rules
 from enrich.config.sections.observe.rules import observe_rules
+from enrich.config.sections.own_topics import kept_topics, waiting_topics
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.stages.pattern_rules import pattern_rules
 from enrich.config.sections.stages.rules import stage_rules
@@ -35,6 +37,7 @@ def broken_rules(pipeline: Pipeline) -> Iterator[Finding]:
     yield from observe_rules(pipeline)
     yield from mask_rules(pipeline)
     yield from _topic_rules(pipeline)
+    yield from _own_topic_rules(pipeline)
     yield from pattern_rules(pipeline)
     yield from _directory_rules(pipeline)
 
@@ -74,6 +77,45 @@ def _own_topics(stage: Stage, here: Path) -> Iterator[Finding]:
                 so = "the stage would read what it writes" if other == "source" else "it would hold two kinds of record"
                 yield Finding(path, f"{topic} is also the topic of the {other}: {so}", about=(other_path,))
                 break
+
+
+def _own_topic_rules(pipeline: Pipeline) -> Iterator[Finding]:
+    """Events among what programs keep would be lost: these topics are compacted, or kept for a short time."""
+    kept = {topic: (what, path) for topic, what, path in kept_topics(pipeline)}
+    waiting = {topic: (what, path) for topic, what, path in waiting_topics(pipeline)}
+    for topic, path, own in (
+        *((topic, path, {**waiting, **kept}) for topic, path in _named_topics(pipeline)),
+        *((topic, path, kept) for topic, path in _dlqs_of_routes(pipeline)),  # they have rules of their own
+    ):
+        if topic in own:
+            what, about = own[topic]
+            yield Finding(path, f"{topic} is {what}: choose another name", about=(about,))
+
+
+def _named_topics(pipeline: Pipeline) -> Iterator[tuple[str | None, Path]]:
+    """Those of tables, and all that the pipeline writes but for the DLQs of routes."""
+    for name, table in pipeline.tables.items():
+        yield table.topic, ("tables", name, "topic")
+    for name, stage in pipeline.stages.items():
+        here = ("stages", name)
+        for topic in stage.outputs:
+            yield topic, _output_path(stage, here)
+        yield stage.dlq, (*here, "dlq")
+        if stage.writeback is not None:
+            yield stage.writeback.topic, (*here, "writeback", "topic")
+    for name, entry in pipeline.ingest.items():
+        yield entry.topic, ("ingest", name, "topic")
+        if entry.invalid is Invalid.dlq:
+            yield entry.dlq, ("ingest", name, "dlq")
+    for name, origin in ({} if pipeline.sync is None else pipeline.sync.sources).items():
+        yield origin.topic, ("sync", "sources", name, "topic")
+
+
+def _dlqs_of_routes(pipeline: Pipeline) -> Iterator[tuple[str | None, Path]]:
+    for name, route in pipeline.expel.items():
+        yield route.dlq, ("expel", name, "dlq")
+    for name, back in ({} if pipeline.sync is None else pipeline.sync.writeback).items():
+        yield back.dlq, ("sync", "writeback", name, "dlq")
 
 
 def _output_path(stage: Stage, here: Path) -> Path:

@@ -4,6 +4,9 @@ import pytest
 
 from tests.unit.config.helpers import ABSENT, Changes, Refused, changed, refused, told
 
+ROUTE = {"topic": "plays.enriched", "to": {"http": {"url": "https://example.org"}}}
+ENTRY = {"path": "/plays", "topic": "plays.raw", "format": "json"}
+
 REFUSED: list[Refused] = [
     (
         "a port is one that there is",
@@ -40,6 +43,21 @@ REFUSED: list[Refused] = [
         "stages.enrich.dlq",
         "users.v1 is the topic of the table users: dead letters would become its rows",
     ),
+    *[
+        (
+            f"{topic} is the pipeline's own, and not for what {key} is for",
+            [("observe", {}), ("expel.acme", {**ROUTE}), *more, (key, topic)],
+            key,
+            f"{topic} is {what}: choose another name",
+        )
+        for topic, what, key, more in (
+            ("plays.ratings", "the topic of ratings", "stages.enrich.sink.topic", []),
+            ("plays.minutes", "the topic of the observer's verdicts", "tables.users.topic", []),
+            ("plays.tallies", "the topic of tallies", "ingest.raw.topic", [("ingest.raw", {**ENTRY})]),
+            ("plays.holds", "the topic of routes that are on hold", "expel.acme.dlq", []),
+            ("plays.acme.retry_out", "where events of the expel route acme wait", "stages.enrich.dlq", []),
+        )
+    ],
     (
         "stages do not feed each other",
         [

@@ -208,7 +208,10 @@ def test_a_pattern_matches_no_topic_of_the_pipeline_that_has_no_events():
         "plays.acme.retry_out",
         "plays.back.dlq",
         "plays.back.retry.1m",
+        "plays.holds",
     }
+    own = told(changed((SOURCE, pattern("plays\\.(minutes|ratings)")), ("observe", {})))
+    assert [message.split()[2].rstrip(",") for message in own] == ["plays.minutes", "plays.ratings"]
 
 
 def test_a_stage_does_not_read_tallies():

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 
 from enrich.config.messages.problems import Finding, Path
-from enrich.config.sections.edges.expel import retry_in_topics, retry_out_topic
 from enrich.config.sections.edges.ingest import Invalid
+from enrich.config.sections.own_topics import kept_topics, waiting_topics
 from enrich.config.sections.pipeline import Pipeline
-from enrich.config.sections.sync.sources import tables_topic
-from enrich.config.sections.sync.writeback import retry_topics
 
 
 def pattern_rules(pipeline: Pipeline) -> Iterator[Finding]:
@@ -37,20 +35,15 @@ def _no_events(pipeline: Pipeline, but: str) -> Iterator[tuple[str, str, Path]]:
         if entry.invalid is Invalid.dlq:
             yield entry.dlq, f"the DLQ of the ingest {name}", ("ingest", name, "dlq")
     for name, route in pipeline.expel.items():
-        at = ("expel", name)
-        yield route.dlq, f"the DLQ of the expel route {name}", (*at, "dlq")
-        waiting = [topic for topic, _ in retry_in_topics(pipeline.name, name, route.retries)]
-        for topic in (*waiting, retry_out_topic(pipeline.name, name)):
-            yield topic, f"where events of the expel route {name} wait", (*at, "retries")
+        yield route.dlq, f"the DLQ of the expel route {name}", ("expel", name, "dlq")
+    yield from waiting_topics(pipeline)
+    for own in kept_topics(pipeline):
+        if own[0] != pipeline.tallies_topic:  # that one is refused for topics without a pattern, too
+            yield own
     if pipeline.sync is None:
         return
     for name, back in pipeline.sync.writeback.items():
         yield back.dlq, f"the DLQ of the write-back {name}", ("sync", "writeback", name, "dlq")
-        for topic, _ in retry_topics(pipeline.name, name, back.retries):
-            yield topic, f"where rows of the write-back {name} wait", ("sync", "writeback", name, "retries")
     for name, origin in pipeline.sync.sources.items():
-        path = ("sync", "sources", name, "topic")
-        if origin.has_many_tables:  # stages may read the topics of its tables
-            yield tables_topic(pipeline.name, name), f"what the source {name} keeps about its tables", path
-        else:
-            yield origin.topic, f"the topic of the source {name}", path
+        if not origin.has_many_tables:  # stages may read the topics of its tables
+            yield origin.topic, f"the topic of the source {name}", ("sync", "sources", name, "topic")
