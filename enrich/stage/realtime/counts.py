@@ -65,6 +65,8 @@ class Counts:
     waited_s: float = 0.0
     newest: BatchReport | None = None
     lags: RecentLags = field(default_factory=RecentLags)
+    is_whole: bool = True
+    """False: there was no room for `routes` and `statuses`. They are counted, and may be told again."""
 
     def add(self, columns: Columns) -> None:
         """A piece, after all steps."""
@@ -82,13 +84,15 @@ class Counts:
         self.lags += decoded_lag(base64.b64decode(columns[LAG_REPORT][0].as_py()))
 
     def since(self, earlier: "Counts") -> "Counts":
-        """What was counted after that."""
+        """What was counted after that. Of routes and statuses only if both have room for them: a slot that goes on from
+        counts without begins at zero."""
         before = earlier.statuses or [[0] * len(each) for each in self.statuses]
         pairs = zip(self.statuses, before, strict=False)
+        are_whole = self.is_whole and earlier.is_whole
         return Counts(
             self.numbers - earlier.numbers,
-            self.routes - earlier.routes,
-            [[a - b for a, b in zip(*each, strict=True)] for each in pairs],
+            self.routes - earlier.routes if are_whole else Counter(),
+            [[max(0, a - b) for a, b in zip(*each, strict=True)] for each in pairs] if are_whole else [],
             self.took_s - earlier.took_s,
             self.waited_s - earlier.waited_s,
             self.newest,
@@ -134,6 +138,7 @@ class Counts:
         if content["w"] is not None:
             host, ages, memory = content["w"]
             made.newest = BatchReport(host, [], ages, 0.0, 0.0, memory)
+        made.is_whole = bool(content.get("whole", True))
         made.lags = RecentLags(int(content["p"]), _lag_of_wire(content["l"]), _lag_of_wire(content["b"]))
         return made
 

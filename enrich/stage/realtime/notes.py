@@ -42,7 +42,7 @@ class Note:
             return None
 
 
-_LEFT_OUT: tuple[dict[str, object], ...] = ({"b": None}, {"l": None}, {"s": [], "r": {}}, {"w": None})
+_LEFT_OUT: tuple[dict[str, object], ...] = ({"b": None}, {"l": None}, {"s": [], "r": {}, "whole": False}, {"w": None})
 """For want of room, one after the other: lags, then what was looked up and where events went, then the tables' ages.
 How many events there were is always said."""
 

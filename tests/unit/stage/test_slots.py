@@ -483,3 +483,25 @@ def test_when_the_source_grows_no_partition_is_left_out_that_a_broker_does_not_n
     flow._look_for_more()
     assert begun == [1]
     assert flow._partitions == {"a": [0], "b": [0, 1], "c": [0]}
+
+
+def test_what_has_no_room_in_some_notes_is_not_counted_twice():
+    """A note is longer now than a moment later: ages and memory are written with more or fewer digits."""
+    metrics = StageMetrics("p", "s", [], routes=["a-route-0"])
+    counted, counts = Counted(metrics), random_counts(random_source("notes of about 4,000 bytes"))
+    counts.routes = Counter({f"a-route-{n}": 1_000 for n in range(100)})
+    short = replace(counts, routes=counts.routes + Counter({"x" * 4_000: 1}))
+    for each, kept in [(counts, True), (short, False), (counts, True), (short, False), (counts, True)]:
+        note = Note.of_text(Note("r", 0, each).to_text())
+        assert note is not None and note.counts is not None
+        assert bool(note.counts.routes) is kept
+        each.numbers["events"] += 1
+        counted.slots({0: note.counts})
+    assert 'routed_events_total{pipeline="p",route="a-route-0",stage="s"} 1000.0' in metrics.exposition().decode()
+
+
+def test_a_slot_that_goes_on_from_a_note_without_room_takes_nothing_back():
+    counts = random_counts(random_source("a slot that begins again"))
+    again = replace(counts, routes=Counter(), statuses=[[1] * 7] * 2, numbers=counts.numbers + Counter(events=1))
+    new = again.since(counts)
+    assert (new.routes, new.statuses) == (Counter(), [[0] * 7] * 2)
