@@ -29,6 +29,8 @@ _UNKNOWN = "the address has a name before a = that is not a setting of {}"
 _VALUE = r"\s*=\s*(?:'(?:\\.|[^'\\])*'|(?:\\.|[^\s'\\])*)"
 _PAIR = rf"\w+{_VALUE}"
 _NAME = re.compile(rf"(\w+){_VALUE}", re.DOTALL)
+_HOST = re.compile(rf"(\w+)({_VALUE})", re.DOTALL)
+_NO_NAME = "the host's name has an empty part, or one of more than 63 letters: perhaps a variable in it is empty"
 _PAIRS = re.compile(rf"\s*{_PAIR}(?:\s+{_PAIR})*\s*", re.DOTALL)
 
 
@@ -40,7 +42,8 @@ def why_unusable(address: str) -> str | None:
         return "the text is not a list of name=value: put a value with spaces or quotes in quotes, 'it\\'s so'"
     if not set(_NAME.findall(address)) <= set(_OF_POSTGRES.split()):
         return f"{_UNKNOWN.format('PostgreSQL')}; put a password with spaces or quotes in quotes, 'it\\'s so'"
-    return None
+    hosts = [value.strip(" ='") for name, value in _HOST.findall(address) if name == "host"]
+    return None if all(map(_is_name, ",".join(hosts).split(","))) else _NO_NAME
 
 
 def _why_no_url(address: str) -> str | None:
@@ -55,6 +58,8 @@ def _why_no_url(address: str) -> str | None:
         return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
     if not all(_has_port(host) for host in hosts.split(",")):
         return f"the port is no number from 1 to {_LARGEST_PORT}" + ("" if at else f"; {_ESCAPES}")
+    if not all(_is_name(re.sub(r":[0-9]*$", "", host)) for host in hosts.split(",")):
+        return _NO_NAME
     path = rest[len(authority) :].partition("?")[0]
     if address.startswith(("redis://", "rediss://")) and not re.fullmatch(r"/?|/[0-9]+", path):
         return "what follows the host is no number of a database"  # the client would take number 0 for it
@@ -70,6 +75,17 @@ def _why_no_url(address: str) -> str | None:
     except ValueError:  # its text would show the login
         return f"the address has characters that no address can have; {_ESCAPES}"
     return None
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be looked up, as far as that shows. Clients do not report it well where it cannot."""
+    if not host or host[0] in "[/@%":  # an address, or a socket's directory
+        return True
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _has_port(host: str) -> bool:

@@ -24,6 +24,9 @@ _SETTINGS = (
     # as somebody wants them.
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
+_ENDED_BY = (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction)
+"""After these it connects again. A server that takes no writes any more was replaced, perhaps: its name leads to
+another one by now, and a connection that is kept would never get there."""
 # The kernel must not wait for minutes for a host that is gone: neither for an answer nor for an acknowledgement.
 OPTIONS: dict[str, Any] = {
     "keepalives_idle": 10,
@@ -52,7 +55,13 @@ def shown(dsn: str) -> str:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
         return "PostgreSQL"
-    return f"PostgreSQL {parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+    if "service" in parts and not {"host", "hostaddr"} & {*parts}:
+        return f"PostgreSQL, service {parts['service']}"
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
+    ports = str(parts.get("port") or 5432).split(",")
+    places = zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=False)
+    shown_ = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)
+    return f"PostgreSQL {shown_}/{parts.get('dbname', '')}"
 
 
 def cut_off_after(seconds: float, connection: psycopg.Connection) -> tuple[threading.Timer, threading.Event]:
@@ -103,7 +112,7 @@ class PostgresSession:
                 raise (Unreachable if self._is_new else TooSlow)(
                     f"PostgreSQL did not answer within {limit_s:g} s", where=self.where
                 ) from error
-            if connection.closed or connection.broken or isinstance(error, psycopg.OperationalError):
+            if connection.closed or connection.broken or isinstance(error, _ENDED_BY):
                 self.close()
             if isinstance(error, psycopg.errors.LockNotAvailable):
                 raise Unreachable(

@@ -26,7 +26,9 @@ class RedisAddress:
     @property
     def shown(self) -> str:
         parts = urlsplit(self.url)
-        return f"Redis {parts.hostname or 'localhost'}:{parts.port or 6379}" if parts.scheme != "unix" else "Redis"
+        host = parts.hostname or "localhost"
+        shown = f"[{host}]" if ":" in host else host
+        return f"Redis {shown}:{parts.port or 6379}" if parts.scheme != "unix" else "Redis"
 
 
 def takes_anyone(address: RedisAddress) -> bool:

@@ -5,6 +5,7 @@ import pytest
 
 from enrich.config.types.addresses import why_unusable
 from stores.errors import ConfigError
+from stores.external.postgres.session import shown
 from stores.external.redis.clients import RedisAddress, connect
 
 
@@ -49,3 +50,48 @@ def test_an_option_of_redis_that_its_client_refuses_is_a_wrong_address(query):
     with pytest.raises(ConfigError, match="the client refuses the options of the url") as raised:
         connect(RedisAddress(f"redis://127.0.0.1:1?{query}"))
     assert query.partition("=")[2] not in str(raised.value)
+
+
+@pytest.mark.parametrize("host", [".cache", "a..b", "x" * 64])
+@pytest.mark.parametrize(
+    "address",
+    ["redis://:pw@{}:6379/0", "http://{}/rows", "postgresql://erin@db:5432,{}:5433/rows", "host=db,{} port=1"],
+)
+def test_a_name_that_nobody_can_look_up_is_refused(address, host):
+    """As an empty variable makes it: "${CACHE}.svc"."""
+    why = why_unusable(address.format(host))
+    assert why is not None and "the host's name has an empty part" in why
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis://",
+        "redis://me@cache.:6379",
+        "http://b\u00fccher.example",
+        "postgresql://%2Frun%2Fa..b/rows",
+        "host=/run/a..b",
+    ],
+)
+def test_other_names_are_taken(address):
+    assert why_unusable(address) is None
+
+
+@pytest.mark.parametrize(
+    ("dsn", "told"),
+    [
+        ("postgresql://erin@[::1]/rows", "PostgreSQL [::1]:5432/rows"),
+        ("host=::1 port=1 dbname=rows", "PostgreSQL [::1]:1/rows"),
+        ("hostaddr=10.0.0.5 dbname=rows", "PostgreSQL 10.0.0.5:5432/rows"),
+        ("postgresql://a:1,b:2/rows", "PostgreSQL a:1,b:2/rows"),
+        ("host=a,b dbname=rows", "PostgreSQL a:5432,b:5432/rows"),
+        ("service=rows", "PostgreSQL, service rows"),
+        ("dbname=rows", "PostgreSQL localhost:5432/rows"),
+    ],
+)
+def test_a_server_of_postgres_is_shown_as_it_is_connected_to(dsn, told):
+    assert shown(dsn) == told
+
+
+def test_a_server_of_redis_is_shown_with_the_brackets_of_its_address():
+    assert RedisAddress("redis://:pw@[::1]:6380/0").shown == "Redis [::1]:6380"

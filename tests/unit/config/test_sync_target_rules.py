@@ -35,6 +35,8 @@ def problems(*targets: dict[str, Any]) -> list[str]:
         (redis("user:{key}"), redis("user:{key}", "redis://:pw@CACHE/0"), "b.to.redis.key"),
         (postgres("users"), postgres("users"), "b.to.postgres.table"),
         (postgres("users"), postgres('public."users"', "host=db dbname=app user='other one'"), "b.to.postgres.table"),
+        (postgres("users"), postgres("users", "postgresql:///app?host=db&port=5432"), "b.to.postgres.table"),
+        (redis("user:{key}"), redis("user:{key}", "redis://cache:6379?db=0"), "b.to.redis.key"),
     ],
 )
 def test_two_routes_into_one_place_are_refused(one: dict[str, Any], another: dict[str, Any], at: str) -> None:
@@ -54,6 +56,11 @@ def test_two_routes_into_one_place_are_refused(one: dict[str, Any], another: dic
         (postgres("users"), postgres("tenant.users")),
         (postgres("users"), postgres("users", "postgresql://me@db/other")),
         (redis("user:{key}"), postgres("user")),
+        (redis("user:{key}", "redis://cache?db=1"), redis("user:{key}", "redis://cache?db=2")),
+        (postgres("users", "postgresql:///app?host=/run/a"), postgres("users", "postgresql:///app?host=/run/b")),
+        (postgres("users", "hostaddr=10.0.0.1 dbname=app"), postgres("users", "hostaddr=10.0.0.2 dbname=app")),
+        (postgres("users", "service=one"), postgres("users", "service=other")),
+        (postgres("users", "postgresql://ann@db"), postgres("users", "postgresql://bob@db")),
     ],
 )
 def test_two_places_are_two_places(one: dict[str, Any], another: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.sections.sync.targets import PostgresTarget, RedisForm, RedisTarget
@@ -74,20 +74,25 @@ def _server(redis: RedisTarget) -> TextPosition:
         return (url,)
     if parts.scheme == "unix":
         return ("unix", parts.path, parts.query)
-    database = parts.path.strip("/") or "0"
+    database = dict(parse_qsl(parts.query)).get("db") or parts.path.strip("/") or "0"
     return (_host(parts.hostname), port, "0" if redis.cluster else database, redis.sentinel or "")
 
 
 def _database(postgres: PostgresTarget) -> TextPosition:
     dsn = postgres.dsn.get_secret_value()
     if "://" not in dsn:
-        settings = {name: value.strip("'") for name, value in _SETTING.findall(dsn)}
-        return (_host(settings.get("host")), settings.get("port", "5432"), settings.get("dbname", ""))
-    try:
-        parts = urlsplit(dsn)
-        return (_host(parts.hostname), str(parts.port or 5432), parts.path.strip("/"))
-    except ValueError:
-        return (dsn,)
+        given = {name: value.strip("'") for name, value in _SETTING.findall(dsn)}
+    else:
+        try:
+            parts = urlsplit(dsn)
+            port = str(parts.port or "")
+        except ValueError:
+            return (dsn,)
+        found = {"host": parts.hostname, "port": port, "dbname": parts.path.strip("/"), "user": parts.username}
+        given = {name: value for name, value in found.items() if value} | dict(parse_qsl(parts.query))
+    database = given.get("dbname") or given.get("user", "")
+    others = (given.get(name, "") for name in ("hostaddr", "service"))
+    return (_host(given.get("host")), given.get("port", "5432"), database, *others)
 
 
 def _table(postgres: PostgresTarget) -> TextPosition:
