@@ -97,7 +97,7 @@ class SlotJob:
         try:
             # Not a sink: that would call a cancelled job a failed one, at length.
             mapped(frame, _running(self._specs), "sign binary")._jdf.queryExecution().toRdd().count()
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, OSError) as error:  # the last one of a JVM that has ended
             found = from_report(str(error))
             self._failure = found if MARK in str(error) else SlotJobFailed(found)
 

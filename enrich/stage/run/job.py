@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
-from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.errors import ConfigError, EnrichError, Fatal
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay
 from enrich.host.reader.spawn import ensure_agent
@@ -24,6 +25,9 @@ from enrich.stage.spark.profiles import StageSettings, stage_settings
 from enrich.stage.spark.session import is_local, stage_session
 
 _log = logging.getLogger(__name__)
+
+_DYING_S = 5.0
+"""How long a JVM that does not answer any more may take to end."""
 
 
 def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
@@ -51,12 +55,38 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
             },
             started=_begin_workers if is_local(options.master) else None,
         )
+        with _said_of_a_dead_jvm(spark):
+            try:
+                # Once more: Spark takes Ctrl-C for itself when it starts.
+                with _signals_set(stop):
+                    StageRun(spark, pipeline, name, settings, options, stop).run()
+            finally:
+                spark.stop()
+
+
+@contextmanager
+def _said_of_a_dead_jvm(spark: SparkSession) -> Iterator[None]:
+    """Whatever is asked of one that has ended raises something else. Most often the system has killed it."""
+    try:
+        yield
+    except Exception as error:
+        java: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+        if java is None or isinstance(error, EnrichError):
+            raise
         try:
-            # Once more: Spark takes Ctrl-C for itself when it starts.
-            with _signals_set(stop):
-                StageRun(spark, pipeline, name, settings, options, stop).run()
-        finally:
-            spark.stop()
+            code = java.wait(_DYING_S)
+        except subprocess.TimeoutExpired:
+            raise error from None
+        raise Fatal(
+            f"Spark's JVM has ended with {_ending(code)}",
+            where=f"process {java.pid}",
+            next_step="if it was killed for want of memory, which the system's log says, give the driver more or set "
+            "spark.driver.memory; the next start goes on where progress is recorded",
+        ) from error
+
+
+def _ending(code: int) -> str:
+    return f"the code {code}" if code >= 0 else f"the signal {signal.Signals(-code).name}"
 
 
 def _begin_agent(pipeline: Pipeline) -> None:
