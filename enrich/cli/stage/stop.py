@@ -29,6 +29,7 @@ def stop(
     from enrich.base.errors import ConfigError, Unreachable
     from enrich.config import load
     from enrich.stage.progress.checkpoint import Checkpoint
+    from enrich.stage.progress.owner import require_own
     from enrich.stage.run.stopping import request_stop, require_drained
     from enrich.stage.spark.profiles import file_settings
     from enrich.stage.spark.session import stage_session
@@ -43,6 +44,7 @@ def stop(
     spark = stage_session("enrich stop", master="local[1]", settings=settings)
     try:
         checkpoint = Checkpoint(spark, where)
+        require_own(checkpoint, pipeline.name, stage)
         request_stop(checkpoint)
         if not _has_ended(checkpoint, deadline):
             checkpoint.forget_stop()

@@ -16,6 +16,7 @@ from enrich.service.page import Page, serve_page
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.drivers import at_work, is_at_work, wait_for_others
 from enrich.stage.progress.group import StageProgress
+from enrich.stage.progress.owner import claim, require_own
 from enrich.stage.progress.source_watch import SourceWatch
 from enrich.stage.run.batches import BatchFlow
 from enrich.stage.run.flow import Flow
@@ -92,6 +93,7 @@ class StageRun:
         found = checked_topics(self._pipeline, self._name, connection)
         choose_file_manager(self._spark, self._stage.checkpoint)
         checkpoint = Checkpoint(self._spark, self._stage.checkpoint)
+        require_own(checkpoint, self._pipeline.name, self._name)
         topics = Topics(new_admin_client(connection), deadline_s=_PATIENCE_S)
         warn_of_higher_release(self._pipeline, self._name, topics, connection)
         progress = held.enter_context(closing(StageProgress(connection, self._pipeline.name, self._name)))
@@ -121,6 +123,7 @@ class StageRun:
 
     @staticmethod
     def _take_over(start: Start, flow: Flow, order: StopOrder) -> None:
+        claim(start.checkpoint, start.pipeline.name, start.name)
         start.held.enter_context(at_work(start.checkpoint))
         # Two that began at once have both found nobody. From now on one that is older waits for the other's end.
         start.progress.require_newest(next(iter(start.found.partitions)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.stage.progress.owner import NAME as OWNER
 from enrich.stage.progress.source_topics import BEGINNING
 from enrich.stage.progress.starting import From
 from enrich.stage.spark.refusals import begun_by_spark
@@ -25,7 +26,7 @@ def begun(spark, world):
         wait_until((whole / BEGINNING).exists, what="Spark's record of where it begins")
         run.stop.set()
         assert run.end() is None
-    shutil.copytree(whole, killed, ignore=shutil.ignore_patterns("offsets", "commits"))
+    shutil.copytree(whole, killed, ignore=shutil.ignore_patterns("offsets", "commits", f"*{OWNER}*"))
     return stage
 
 
@@ -53,6 +54,22 @@ def test_the_place_where_it_would_begin_is_one_of_this_topic(spark, world, begun
     error = Run(spark, world, begun).end()
     assert isinstance(error, WouldLoseData), error
     assert "recreated" in error.what
+
+
+def test_a_checkpoint_is_of_one_stage_of_one_pipeline(spark, world):
+    """As where the file of a pipeline is copied, and only its name and its outputs are changed."""
+    stage, own = world.stage("enrich", []), world.document["name"]
+    world.send(stage, [{"id": number} for number in range(10)])
+    run_until(spark, world, stage, 10)
+    world.document["name"] = f"{own}-too"
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, WouldLoseData), error
+    assert f"of the stage {stage} of the pipeline {own}: " in error.what
+    assert f"--from group:enrich.{own}.{stage}" in str(error.next_step)
+    world.document["name"] = own
+    world.send(stage, [{"id": 10}])
+    run_until(spark, world, stage, 11)
+    assert world.ids(stage) == Counter(range(11))
 
 
 def test_what_spark_refuses_is_named_in_a_line(spark):
