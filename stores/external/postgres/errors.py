@@ -105,7 +105,7 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that PostgreSQL runs and that the dsn names it",
     ConfigError: "correct the dsn, the table or the user's rights",
 }
-
+_IN_USE = "another instance of this source reads it and goes on, or another source: then give each a `slot` of its own"
 
 _QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""", re.DOTALL)
 _RAISED = re.compile(r"^PL/\w+ function \S+ line \d+ at \w+", re.MULTILINE)
@@ -119,7 +119,8 @@ def mapped(error: psycopg.Error, where: str | None = None) -> EnrichError:
     if issubclass(kind, BadRecord | RefusedForNow):
         text = _without_values(error, text)
     code = f" [{error.sqlstate}]" if error.sqlstate else ""
-    return kind(f"PostgreSQL: {text}{code}", where=where, next_step=_NEXT_STEPS.get(kind))
+    next_step = _IN_USE if isinstance(error, errors.ObjectInUse) else _NEXT_STEPS.get(kind)
+    return kind(f"PostgreSQL: {text}{code}", where=where, next_step=next_step)
 
 
 def _without_values(error: psycopg.Error, text: str) -> str:

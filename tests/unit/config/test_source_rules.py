@@ -83,6 +83,17 @@ def test_two_sources_of_one_topic_would_delete_each_others_rows() -> None:
     ]
 
 
+def test_two_sources_of_one_slot_would_take_the_log_from_each_other() -> None:
+    followed = {"postgres": {**POSTGRES["postgres"], "follow": "log"}}
+    elsewhere = {"postgres": {**followed["postgres"], "dsn": "postgresql://me:secret@other/d"}}
+    ways = {"acme-eu": followed, "acme_eu": followed, "acme_EU": elsewhere}
+    sources = {name: a_source(topic=name, **{"from": origin}) for name, origin in ways.items()}
+    assert told(changed(("sync.sources", sources))) == [
+        "sync.sources.acme_eu.from.postgres.slot: enrich_plays_acme_eu is also the slot of the source acme-eu: each "
+        "would take the log away from the other"
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "kind"), [("/a.csv.gz", "csv"), ("s3://b/A.Parquet", "parquet"), ("/a.ndjson", "json"), ("/a.b", None)]
 )

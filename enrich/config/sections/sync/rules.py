@@ -21,7 +21,7 @@ _ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 
 def sync_rules(pipeline: Pipeline, sync: Sync, here: Path) -> Iterator[Finding]:
-    yield from source_rules(sync.sources, (*here, "sources"), pipeline.kafka)
+    yield from source_rules(pipeline.name, sync.sources, (*here, "sources"), pipeline.kafka)
     yield from target_rules(sync.writeback, (*here, "writeback"))
     tables = {table.topic: name for name, table in pipeline.tables.items() if table.topic is not None}
     for name, route in sync.writeback.items():

@@ -18,6 +18,7 @@ from enrich.config.sections.sync.sources import (
     RedisOrigin,
     RedisType,
     SyncSource,
+    slot_name,
 )
 from enrich.config.sections.tables.rules import encoding_rules
 from enrich.config.types.columns import Columns
@@ -26,14 +27,24 @@ from enrich.config.types.encoding import Format, Framing
 _ONLY_WITH_CURSOR = ("overlap", "deletes_every", "whole_every")
 
 
-def source_rules(sources: Mapping[str, SyncSource], here: Path, kafka: KafkaSection) -> Iterator[Finding]:
+def source_rules(
+    pipeline: str, sources: Mapping[str, SyncSource], here: Path, kafka: KafkaSection
+) -> Iterator[Finding]:
     writers: dict[str, str] = {}
+    readers: dict[tuple[str, str], str] = {}
     for name, source in sources.items():
         at = (*here, name)
         other = writers.setdefault(source.topic, name)
         if other != name:
             message = f"{source.topic} is also the topic of the source {other}: each would delete the other's rows"
             yield Finding((*at, "topic"), message, about=((*here, other, "topic"),))
+        postgres = source.from_.postgres
+        if postgres is not None and postgres.follow is Follow.log:
+            slot = postgres.slot or slot_name(pipeline, name)
+            other = readers.setdefault((postgres.dsn.get_secret_value(), slot), name)
+            if other != name:
+                message = f"{slot} is also the slot of the source {other}: each would take the log away from the other"
+                yield Finding((*at, "from", "postgres", "slot"), message, about=((*here, other, "from"),))
         yield from _encoding(source, at, kafka)
         if not source.interval:
             yield Finding((*at, "interval"), "must be more than 0")

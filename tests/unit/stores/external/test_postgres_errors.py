@@ -63,3 +63,9 @@ def test_an_error_becomes_what_the_caller_should_do_and_says_where(error, kind):
 
 def test_the_code_is_told_for_those_who_look_it_up():
     assert "[23502]" in str(mapped(errors.NotNullViolation("x")))
+
+
+def test_a_slot_that_is_in_use_may_be_another_source_s():
+    found = mapped(errors.ObjectInUse("replication slot is active"))
+    assert type(found) is Retryable
+    assert "give each a `slot` of its own" in str(found.next_step)
