@@ -30,7 +30,9 @@ _VALUE = r"\s*=\s*(?:'(?:\\.|[^'\\])*'|(?:\\.|[^\s'\\])*)"
 _PAIR = rf"\w+{_VALUE}"
 _NAME = re.compile(rf"(\w+){_VALUE}", re.DOTALL)
 _HOST = re.compile(rf"(\w+)({_VALUE})", re.DOTALL)
-_NO_NAME = "the host's name has an empty part, or one of more than 63 letters: perhaps a variable in it is empty"
+_OF_TWO_MEANINGS = "\u00df\u1e9e\u03c2\u200c\u200d"
+"""In names of hosts. Python follows the old rules (IDNA 2003), reads ss for the first, and would go to somebody else's
+host; browsers do not."""
 _PAIRS = re.compile(rf"\s*{_PAIR}(?:\s+{_PAIR})*\s*", re.DOTALL)
 
 
@@ -43,7 +45,7 @@ def why_unusable(address: str) -> str | None:
     if not set(_NAME.findall(address)) <= set(_OF_POSTGRES.split()):
         return f"{_UNKNOWN.format('PostgreSQL')}; put a password with spaces or quotes in quotes, 'it\\'s so'"
     hosts = [value.strip(" ='") for name, value in _HOST.findall(address) if name == "host"]
-    return None if all(map(_is_name, ",".join(hosts).split(","))) else _NO_NAME
+    return _why_no_name(",".join(hosts))
 
 
 def _why_no_url(address: str) -> str | None:
@@ -58,8 +60,9 @@ def _why_no_url(address: str) -> str | None:
         return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
     if not all(_has_port(host) for host in hosts.split(",")):
         return f"the port is no number from 1 to {_LARGEST_PORT}" + ("" if at else f"; {_ESCAPES}")
-    if not all(_is_name(re.sub(r":[0-9]*$", "", host)) for host in hosts.split(",")):
-        return _NO_NAME
+    why_no_name = _why_no_name(re.sub(r":[0-9]*(?=,|$)", "", hosts))
+    if why_no_name is not None:
+        return why_no_name
     path = rest[len(authority) :].partition("?")[0]
     if address.startswith(("redis://", "rediss://")) and not re.fullmatch(r"/?|/[0-9]+", path):
         return "what follows the host is no number of a database"  # the client would take number 0 for it
@@ -77,15 +80,20 @@ def _why_no_url(address: str) -> str | None:
     return None
 
 
-def _is_name(host: str) -> bool:
-    """Whether it can be looked up, as far as that shows. Clients do not report it well where it cannot."""
-    if not host or host[0] in "[/@%":  # an address, or a socket's directory
-        return True
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return True
+def _why_no_name(hosts: str) -> str | None:
+    """Why one of these cannot be looked up, as far as that shows. Clients do not report it well."""
+    for host in hosts.split(","):
+        if not host or host[0] in "[/@%":  # an address, or a socket's directory
+            continue
+        if set(host) & set(_OF_TWO_MEANINGS):
+            return "the host's name has a letter that programs read in two ways, ß or ς: write it in ASCII, xn--..."
+        try:
+            host.encode("idna")
+        except UnicodeError:
+            return (
+                "the host's name has an empty part, or one of more than 63 letters: perhaps a variable in it is empty"
+            )
+    return None
 
 
 def _has_port(host: str) -> bool:

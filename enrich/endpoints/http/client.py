@@ -167,8 +167,8 @@ class HttpClient:
                 async with asyncio.timeout(self._timeout_s / len(places)):
                     connection = await self._connect(place)
             except ssl.SSLError as error:
-                self._names.forget()
-                raise NoAnswer(f"TLS with {place}: {tls_reason(error)}", may_have_arrived=False) from None
+                reasons.append(f"TLS with {place}: {tls_reason(error)}")
+                continue
             except OSError as error:
                 reasons.append(f"{place}: {_why(error)}")
                 continue

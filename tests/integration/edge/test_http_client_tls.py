@@ -161,3 +161,17 @@ def test_lost_answers_are_none_with_tls_too():
     assert "before the answer was whole" in cut.reason
     assert answered == ANSWERED
     assert [request.body for request in endpoint.requests] == [b"1", b"2", b"3"]
+
+
+def test_an_address_that_shows_a_wrong_certificate_is_passed_over():
+    async def both(_name, port):
+        return [Place(socket.AF_INET, (ip, port)) for ip in ("127.0.0.1", "127.0.0.2")]
+
+    with ScriptedEndpoint(tls=server_tls("issued-expired")) as old:
+        none, *_ = posted(old, b"1", host="localhost", ca_file=AUTHORITY, resolve=both)
+        assert none.reason == (
+            f"TLS with 127.0.0.1:{old.port}: certificate has expired; 127.0.0.2:{old.port}: connection refused"
+        )
+        with ScriptedEndpoint(tls=server_tls("issued-local"), address="127.0.0.2", port=old.port) as new:
+            assert posted(new, b"1", host="localhost", ca_file=AUTHORITY, resolve=both) == [ANSWERED]
+    assert not old.requests

@@ -65,6 +65,16 @@ def test_a_name_that_nobody_can_look_up_is_refused(address, host):
 
 @pytest.mark.parametrize(
     "address",
+    ["https://stra\u00dfe.example/hook", "redis://\u03b2\u03cc\u03bb\u03bf\u03c2:6379", "host=stra\u00dfe.example"],
+)
+def test_a_name_that_others_read_as_another_one_is_refused(address):
+    """Events would go to strasse.example."""
+    why = why_unusable(address)
+    assert why is not None and "write it in ASCII" in why
+
+
+@pytest.mark.parametrize(
+    "address",
     [
         "redis://",
         "redis://me@cache.:6379",
