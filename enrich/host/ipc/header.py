@@ -12,7 +12,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ _SLOT_COUNT = 2
 _FRAME = struct.Struct("<QII")  # version, length of the content, CRC-32 of version and content
 
 _ROOM = _SLOT_SIZE - _FRAME.size
-_FORMAT = 2
+FORMAT = 2
+"""Must be raised with each change of what is written here, fields included: stores of agents with another one have
+another directory."""
 _CUT_TO = (200, 80, 20)
 """Lengths in characters to which reasons are cut, one after the other, until the header fits."""
 
@@ -131,7 +133,7 @@ class HeaderWriter:
             if known is None or known[0] is not state:
                 known = self._lines[name] = state, _line(vars(state))
             states.append(known[1])
-        head = {**vars(header), "tables": _FORMAT}
+        head = {**vars(header), "tables": FORMAT}
         return b"\n".join((_line(head), _line(list(header.tables)), joined(states)))
 
 
@@ -154,16 +156,17 @@ class HeaderReader:
         """As they were read last, encoded, and the place of each: they hardly ever change."""
 
     def read(self) -> Header | None:
-        """The newest whole state; None when the agent has written none yet."""
+        """The newest whole state, of an agent of another release without tables; None when the agent has written none
+        yet."""
         newest = _newest(self._map)
         if newest is None:
             return None
         content = newest[1]
-        head_end = content.index(b"\n")
+        head_end = content.find(b"\n")
+        head = json.loads(content if head_end < 0 else content[:head_end])
+        if head["tables"] != FORMAT:
+            return _of_another_release(head)
         names_end = content.index(b"\n", head_end + 1)
-        head = json.loads(content[:head_end])
-        if head["tables"] != _FORMAT:
-            return None  # an agent of another release
         encoded = content[head_end + 1 : names_end]
         if self._names[0] != encoded:
             self._names = encoded, {name: place for place, name in enumerate(json.loads(encoded))}
@@ -200,6 +203,15 @@ class _States(Mapping[str, TableState]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _of_another_release(head: Mapping[str, Any]) -> Header | None:
+    """Which process it is, for `doctor`. None if it says that otherwise."""
+    known = {one.name for one in fields(Header)} & head.keys()
+    try:
+        return Header(**{**{name: head[name] for name in known}, "tables": {}})
+    except TypeError:
+        return None
 
 
 def _line(content: Any) -> bytes:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.config import Pipeline
+from enrich.host.ipc.header import FORMAT as HEADER_FORMAT
 
 FORMAT = 3
-"""The format of the whole directory. It must be raised when an agent of an older release could not read it."""
+"""The format of the whole directory, but for the header. It must be raised when an agent of an older release could not
+read it, and when readers and agents of two releases would not understand each other."""
 
 # Keys that do not change the rows: how fresh they have to be, and how they are read.
 _NOT_ABOUT_ROWS = {"freshness", "access"}
@@ -62,6 +64,6 @@ class StorePaths:
 def paths_of(pipeline: Pipeline) -> StorePaths:
     """The directory for this pipeline's tables; it need not exist yet."""
     tables = {name: table.model_dump(mode="json", exclude=_NOT_ABOUT_ROWS) for name, table in pipeline.tables.items()}
-    decides = json.dumps([FORMAT, pipeline.kafka.bootstrap_servers, tables], sort_keys=True)
+    decides = json.dumps([FORMAT, HEADER_FORMAT, pipeline.kafka.bootstrap_servers, tables], sort_keys=True)
     fingerprint = hashlib.sha256(decides.encode()).hexdigest()[:16]
     return StorePaths(Path(pipeline.state_dir) / pipeline.name / f"{FORMAT}-{fingerprint}")

@@ -72,6 +72,11 @@ Arrow and RocksDB: at Python's default of 5 ms it would make no progress while t
 _STOP_S = 25.0
 """If stopping takes longer, a driver hangs: the process ends anyway. The store is whole whenever that is."""
 
+_ANOTHER_RELEASE = (
+    "no agent runs here: the program that started this one is of another release than the files that it runs from now, "
+    "which were replaced under it; start that program again"
+)
+
 
 class _Terminated(BaseException):
     """SIGTERM: `enrich agent stop`. Not an Exception, so that no handler takes it for a failure."""
@@ -88,10 +93,13 @@ class Start(TypedDict):
 
 def run(start: Start, lock: StoreLock) -> int:
     """Runs the agent, which holds the store's lock. Returns its exit code."""
-    pipeline = from_wire(start["pipeline"])
-    paths = paths_of(pipeline)
     os.chdir("/")  # everything is imported by now, and the agent must not keep its starter's directory busy
+    paths = StorePaths(Path(start["lock"]).parent)
     _log_to(paths)
+    pipeline = _of_this_release(start["pipeline"], paths)
+    if pipeline is None:
+        _log.error(_ANOTHER_RELEASE)  # its starter reads this line, and waits in vain
+        return 1
     sys.setswitchinterval(_SWITCH_S)
     keep_compiled_code(pipeline.state_dir)
     # Fork now: there is one thread, no database and no client yet.
@@ -114,6 +122,15 @@ def run(start: Start, lock: StoreLock) -> int:
         _log.exception("this is a bug in enrich; the agent stops, and the next reader starts another")
         return 1
     return 0
+
+
+def _of_this_release(text: str, paths: StorePaths) -> Pipeline | None:
+    """None if the starter has another release in memory: it looks for an agent where this one would not be."""
+    try:
+        pipeline = from_wire(text)
+    except ValueError:
+        return None
+    return pipeline if paths_of(pipeline) == paths else None
 
 
 def _run(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:

@@ -1,7 +1,9 @@
 """What a stage commits beside its offsets: which run and which slot wrote them, and what the slot has counted."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from enrich.base.errors import BadRecord
 from enrich.stage.realtime.counts import Counts
@@ -36,10 +38,18 @@ class Note:
         """None for what no slot has written: a stage of another profile commits other texts."""
         try:
             content = json.loads(text or "null")
-            counts = content.get("counts")
-            return cls(content["run"], int(content["slot"]), None if counts is None else Counts.from_wire(counts))
-        except (ValueError, KeyError, AttributeError, TypeError, BadRecord):
+            return cls(content["run"], int(content["slot"]), _counts_in(content))
+        except (ValueError, KeyError, AttributeError, TypeError):
             return None
+
+
+def _counts_in(content: Mapping[str, Any]) -> Counts | None:
+    """None also for those of another release: its slots own their partitions all the same, and must be fenced."""
+    try:
+        counts = content.get("counts")
+        return None if counts is None else Counts.from_wire(counts)
+    except (ValueError, KeyError, AttributeError, TypeError, BadRecord):
+        return None
 
 
 _LEFT_OUT: tuple[dict[str, object], ...] = ({"b": None}, {"l": None}, {"s": [], "r": {}, "whole": False}, {"w": None})

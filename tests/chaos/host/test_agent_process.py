@@ -14,7 +14,8 @@ import pytest
 
 from enrich.config import load_text
 from enrich.config.wire import to_wire
-from enrich.host.ipc.store_paths import paths_of
+from enrich.host.ipc.lock import StoreLock
+from enrich.host.ipc.store_paths import StorePaths, paths_of
 from enrich.host.reader.reading import AgentReader
 from enrich.host.reader.spawn import ensure_agent, living_agent
 from stores.table import Status
@@ -89,6 +90,20 @@ def test_of_agents_that_are_started_at_once_all_but_one_end_before_they_take_tim
     ensure_agent(pipeline)
     assert "enrich.host.ipc.lock" in imported()
     assert not {"pyarrow", "confluent_kafka", "rocksdict", "pydantic"} & imported()
+
+
+@pytest.mark.parametrize("what", ["its store has another place", "its configuration has other keys"])
+def test_an_agent_does_not_run_for_a_program_whose_files_were_replaced_and_tells_it(pipeline, what):
+    paths, wire = paths_of(pipeline), json.loads(to_wire(pipeline))
+    if what == "its store has another place":
+        paths = StorePaths(paths.folder.with_name(f"2-{'0' * 16}"))
+    else:
+        wire["gone"] = 5
+    start = json.dumps({"lock": str(paths.lock), "pipeline": json.dumps(wire), "linger_s": 60})
+    subprocess.run([sys.executable, "-m", "enrich.host"], input=start, text=True, check=True, timeout=120)
+    wait_until(lambda: paths.log.exists() and "start that program again" in paths.log.read_text(), what="its word")
+    wait_until(lambda: StoreLock.try_take(paths.lock), what="its end")
+    assert not paths.header.exists()
 
 
 def test_an_agent_killed_at_any_instant_is_replaced_and_nothing_is_lost_or_goes_back(cluster, topic, pipeline, reader):

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 
 import pytest
@@ -6,8 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError, Retryable
+from enrich.config import load_text
 from enrich.host.ipc import header as module
-from enrich.host.ipc.header import _SLOT_SIZE, Header, HeaderReader, HeaderWriter, TableState
+from enrich.host.ipc import store_paths
+from enrich.host.ipc.header import _SLOT_SIZE, FORMAT, Header, HeaderReader, HeaderWriter, TableState
+from enrich.host.ipc.store_paths import paths_of
+
+PIPELINE = """
+name: plays
+kafka: {bootstrap_servers: "localhost:9092"}
+state_dir: /nowhere
+tables:
+  users: {topic: users.v1, format: json, columns: "plan string"}
+"""
 
 
 def header(counter, **tables):
@@ -114,6 +126,35 @@ def test_more_tables_than_there_is_room_for_are_no_damage_and_the_last_state_sta
     with pytest.raises(ConfigError, match="fewer tables"):
         writer.write(header(2, **{f"t{number}": TableState() for number in range(_SLOT_SIZE // 50)}))
     assert HeaderReader(tmp_path / "header").read() == header(1)
+
+
+def as_written_by(release):
+    """What agents of other releases have written into their headers."""
+    known = vars(header(3)) | {"tables": None}
+    state = {"ready": True, "rows": 5}
+    if release == "one text":
+        return json.dumps({**known, "tables": {"users": state}}).encode()
+    if release == "a line a table":
+        return "\n".join(map(json.dumps, [known, ["users"], state])).encode()
+    return json.dumps({**known, "tables": FORMAT + 1, "more": 7}).encode() + b"\n?"
+
+
+@pytest.mark.parametrize("release", ["one text", "a line a table", "a later one"])
+def test_of_an_agent_of_another_release_it_is_known_which_process_it_is(tmp_path, release):
+    path, content = tmp_path / "header", as_written_by(release)
+    HeaderWriter(path).close()
+    with path.open("r+b") as file:
+        file.seek(_SLOT_SIZE)
+        file.write(module._frame(1, content) + content)
+    assert HeaderReader(path).read() == header(3)
+
+
+def test_stores_of_agents_that_write_other_headers_are_apart(monkeypatch):
+    pipeline = load_text(PIPELINE)
+    before = paths_of(pipeline)
+    monkeypatch.setattr(store_paths, "HEADER_FORMAT", FORMAT + 1)
+    assert paths_of(pipeline).folder.parent == before.folder.parent
+    assert paths_of(pipeline) != before
 
 
 def test_the_file_takes_its_room_on_the_disk_at_once(tmp_path):

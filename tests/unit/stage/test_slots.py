@@ -387,9 +387,18 @@ _COUNTS = '{"n":{},"r":{},"s":[],"t":[0,0],"w":null,"p":0,"l":"AA==","b":null}'
 STRANGE = [None, "", "some words", "[]", "null", "5", '{"run": "a"}', '{"run": "a", "slot": null}', '{"topic": "a"}']
 
 
-@pytest.mark.parametrize("text", [*STRANGE, *(f'{{"run":"a","slot":1,"counts":{c}}}' for c in ('{"n":1}', _COUNTS))])
+@pytest.mark.parametrize("text", STRANGE)
 def test_what_somebody_else_has_written_is_no_note(text):
     assert Note.of_text(text) is None
+
+
+# What slots counted was once said without "p" and "b".
+_OLDER = '{"n":{"events":5},"r":{},"s":[],"t":[0.1,0.0],"w":null,"l":"AAAAAAAAAAAA"}'
+
+
+@pytest.mark.parametrize("counts", ['{"n":1}', "[]", _COUNTS, _OLDER])
+def test_whose_a_partition_is_is_known_although_another_release_counts_otherwise(counts):
+    assert Note.of_text(f'{{"run":"a","slot":1,"counts":{counts}}}') == Note("a", 1)
 
 
 def test_what_was_counted_since_is_the_difference():
