@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from enrich.base.errors import CorruptState
+from enrich.base.errors import CorruptState, Fenced, Retryable
 from enrich.base.folders import make_folder
 from stores.rocks.database import Database, Sizes
 from stores.rocks.errors import mapped_files
@@ -94,8 +94,8 @@ class KnownRows:
 
     @classmethod
     def open(cls, directory: Path) -> "KnownRows":
-        """Raises CorruptState if it is missing or damaged, Fenced while another process has it open."""
-        database = Database.primary(directory, _sizes())
+        """Raises CorruptState if it is missing or damaged, Retryable while another process has it open."""
+        database = _opened(directory)
         try:
             raw = database.get_many([_META])[0]
             if raw is None:
@@ -115,7 +115,7 @@ class KnownRows:
             if directory.exists():
                 shutil.rmtree(directory)
         make_folder(directory)
-        return cls(Database.primary(directory, _sizes(), create=True), _Meta(topic_id))
+        return cls(_opened(directory, create=True), _Meta(topic_id))
 
     @property
     def topic_id(self) -> str:
@@ -232,6 +232,19 @@ class KnownRows:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _opened(directory: Path, *, create: bool = False) -> Database:
+    try:
+        return Database.primary(directory, _sizes(), create=create)
+    except Fenced as error:
+        # Who has the turn is no news of who has the directory: it may be an instance that stands still.
+        raise Retryable(
+            "another process has the known rows open: an instance that has lost its turn and stands still, "
+            "or the service of another pipeline of this name",
+            where=str(directory),
+            next_step="this one goes on when that one ends; pipelines of one name need a state_dir each",
+        ) from error
 
 
 def _sizes() -> Sizes:

@@ -78,6 +78,24 @@ def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWor
     assert repeats(source.versions()) == []
 
 
+def test_the_second_of_a_host_waits_for_one_that_stands_still_to_end(source: SourceWorld) -> None:
+    """It has the turn, and the other one still has their directory."""
+    prepared(source)
+    source.client = SHORT_SESSIONS
+    with source.process() as first:
+        source.wait_equal()
+        with source.running() as second:
+            wait_until(lambda: "its turn" in waiting_of(second))
+            with frozen(first.pid):
+                source.execute("UPDATE {} SET plan = 'while it was frozen', at = clock_timestamp()")
+                wait_until(lambda: "another process" in str(second.status("in").last_error), what="why it waits")
+                assert second.status("in").state is RouteState.waiting
+                kill(first.pid)
+            source.wait_equal()
+            wait_until(lambda: counted(second, "rows_written") == 500, what="the count of all rows")
+    assert repeats(source.versions()) == []
+
+
 def test_one_that_was_frozen_alone_goes_on(source: SourceWorld) -> None:
     """It has lost its turn and gets it back at once, as nobody else wants it."""
     prepared(source)

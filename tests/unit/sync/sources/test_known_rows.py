@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from enrich.base.errors import CorruptState, Fenced
+from enrich.base.errors import CorruptState, Retryable
 from sync_service.sources.known import rows as known_rows
 from sync_service.sources.known.rows import KnownRows, digests_of
 from sync_service.sources.polled.source import Progress
@@ -75,11 +75,11 @@ def test_a_missing_row_is_noticed_when_all_are_looked_through(tmp_path):
     known.close()
 
 
-def test_nothing_or_another_format_is_corrupt_and_a_second_writer_is_fenced(tmp_path):
+def test_nothing_or_another_format_is_corrupt_and_a_second_writer_waits(tmp_path):
     with pytest.raises(CorruptState):
         KnownRows.open(tmp_path / "nothing")
     known = KnownRows.make(tmp_path / "k", "t")
-    with pytest.raises(Fenced):
+    with pytest.raises(Retryable, match="another process"):
         KnownRows.open(tmp_path / "k")
     known._database.write({b"m": b'{"format": 99}'})
     known.flush()
