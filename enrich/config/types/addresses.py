@@ -58,8 +58,10 @@ def _why_no_url(address: str) -> str | None:
         return f"the address has a # where none can be: {_ESCAPES}"
     if re.search(r"%(?![0-9A-Fa-f]{2})", rest):
         return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
-    if not all(_has_port(host) for host in hosts.split(",")):
-        return f"the port is no number from 1 to {_LARGEST_PORT}" + ("" if at else f"; {_ESCAPES}")
+    wrong = [host for host in hosts.split(",") if not _has_port(host)]
+    if wrong:
+        bare = ", or an IPv6 address stands without brackets" if any(host.count(":") > 1 for host in wrong) else ""
+        return f"the port is no number from 1 to {_LARGEST_PORT}{bare}" + ("" if at else f"; {_ESCAPES}")
     why_no_name = _why_no_name(re.sub(r":[0-9]*(?=,|$)", "", hosts))
     if why_no_name is not None:
         return why_no_name

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import uvloop
 
+from enrich.base.addresses import host_and_port
 from enrich.base.errors import ConfigError
 from enrich.dev.sink.behaviour import Reaction
 from enrich.dev.sink.connection import Connection, Open
@@ -97,12 +98,12 @@ async def _serve(
     except (OSError, UnicodeError) as error:  # the latter: no name of a host has such parts
         reason = error.strerror if isinstance(error, OSError) else "that is no name of a host"
         raise ConfigError(
-            f"cannot listen on {listening.host}:{listening.port}: {reason}",
+            f"cannot listen on {host_and_port(listening.host, listening.port)}: {reason}",
             where="--listen",
             next_step="choose another port; port 0 takes a free one",
         ) from None
     host, port = server.sockets[0].getsockname()[:2]
-    on_start(f"{'https' if context else 'http'}://{f'[{host}]' if ':' in host else host}:{port}")
+    on_start(f"{'https' if context else 'http'}://{host_and_port(host, port)}")
     while not ending.is_set():
         try:
             await asyncio.wait_for(ending.wait(), every_s)

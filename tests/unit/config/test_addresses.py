@@ -105,3 +105,8 @@ def test_a_server_of_postgres_is_shown_as_it_is_connected_to(dsn, told):
 
 def test_a_server_of_redis_is_shown_with_the_brackets_of_its_address():
     assert RedisAddress("redis://:pw@[::1]:6380/0").shown == "Redis [::1]:6380"
+
+
+@pytest.mark.parametrize("address", ["http://fd00::2/rows", "redis://::1:6379", "postgresql://a,::1/rows"])
+def test_of_an_ipv6_address_without_brackets_it_is_said_that_they_are_missing(address):
+    assert "or an IPv6 address stands without brackets" in str(why_unusable(address))

@@ -25,6 +25,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("kafka.bootstrap_servers", "localhost", f"{SERVERS}, got localhost"),
     ("kafka.bootstrap_servers", ["a:1", "b:99999"], f"{SERVERS}, got b:99999"),
     ("kafka.bootstrap_servers", "a:1,,b:1", f"{SERVERS}, got an empty text"),
+    ("kafka.bootstrap_servers", "::1:9092", f"{SERVERS}, got ::1:9092; an IPv6 address stands in brackets"),
     ("kafka.bootstrap_servers", [], "expected servers such as host:9092, got an empty list"),
     ("kafka.bootstrap_servers", 9092, "expected text, got the number 9092: put it in quotes"),
     ("kafka.registry.url", "registry:8081", "expected an address such as https://host:8081"),

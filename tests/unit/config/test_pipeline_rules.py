@@ -12,7 +12,7 @@ REFUSED: list[Refused] = [
         "a port is one that there is",
         [("sync.listen", "127.0.0.1:99999")],
         "sync.listen",
-        "expected an address such as 127.0.0.1:9400, got 127.0.0.1:99999",
+        "expected an address such as 127.0.0.1:9400 or [::1]:9400, got 127.0.0.1:99999",
     ),
     # topics and directories
     *[

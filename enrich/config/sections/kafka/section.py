@@ -42,7 +42,8 @@ def _as_servers(value: object) -> str:
             found = _SERVER.fullmatch(server)
             if found is None or not 0 < int(found["port"]) < 65536:
                 got = shown(item if isinstance(item, Substituted) else server)
-                raise Wrong(f"expected servers such as host:9092, separated by commas, got {got}")
+                brackets = "; an IPv6 address stands in brackets" if server.count(":") > 1 else ""
+                raise Wrong(f"expected servers such as host:9092, separated by commas, got {got}{brackets}")
             servers.append(server)
     if not servers:
         raise Wrong("expected servers such as host:9092, got an empty list")
