@@ -13,6 +13,12 @@ from enrich.admin.topics.notes import Note, read_notes
 from enrich.admin.topics.uses import Use
 from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, made_alike
 
+_LESS = {
+    "min.compaction.lag.ms": "less history is kept: it may be that of another pipeline with this topic",
+    "delete.retention.ms": "hosts may be away for a shorter time, those of other pipelines with this topic too",
+    "retention.ms": "records are removed sooner, also for other pipelines with this topic",
+}
+"""What it means if such a setting falls."""
 ONE_COPY = "give it `replication: 3` under `topics`: senders are told that an event is safe once one copy is written"
 
 
@@ -207,4 +213,7 @@ def _meaning(name: str, before: str | None, after: str) -> str | None:
         return "the newest record of each key stays for ever, older ones are removed"
     if name == "cleanup.policy" and "delete" in after and "delete" not in (before or ""):
         return "records are removed by age, even the newest of a key"
+    # What others need is in their configurations.
+    if name in _LESS and before not in (None, after) and (before == "-1" or -1 < int(after) < int(before or 0)):
+        return _LESS[name]
     return None

@@ -81,6 +81,15 @@ def test_settings_are_changed_and_more_partitions_for_keys_are_refused(write_con
     )
 
 
+def test_a_plan_says_what_others_may_need_of_what_it_takes_away(write_config, cluster, name):
+    settings = {"cleanup.policy": "compact", "min.compaction.lag.ms": "36000000", "delete.retention.ms": "1"}
+    cluster.topics.create(name, partitions=3, config={**settings, "max.compaction.lag.ms": "86400000"})
+    steps = lines(enrich("topics", "plan", "-c", pipeline(write_config, name), "--json"))
+    notes = {step["what"]: step["note"] for step in steps if step.get("step") == "set"}
+    assert "another pipeline" in notes["min.compaction.lag.ms"]
+    assert notes["delete.retention.ms"] is None
+
+
 def test_a_check_names_every_fault_of_the_records(write_config, cluster, name):
     cluster.topics.create(name, partitions=2)
     cluster.produce(name, [(None, b"{}"), (b"large", b"x" * 5_000)])
