@@ -25,6 +25,7 @@ class Watched:
     def __init__(self, why_to_end: Callable[[], str | None]) -> None:
         self._why_to_end = why_to_end
         self._socket: socket.socket | None = None
+        self._copy: socket.socket | None = None
         self.ended: str | None = None
         """Why, once it was ended."""
 
@@ -32,7 +33,10 @@ class Watched:
         """To be called before the request; one that is connected already stays so."""
         if connection.sock is None:
             connection._create_connection = self._connected  # type: ignore[attr-defined] # the only way in, and an old one
-            connection.connect()
+            try:
+                connection.connect()
+            finally:
+                self._forget_copy()
         # Where the answer's end is that of the connection, http.client drops the socket as soon as the body begins.
         self._socket = connection.sock
 
@@ -40,7 +44,14 @@ class Watched:
         return connected(*address, timeout_s, self._trying)
 
     def _trying(self, plain: socket.socket) -> None:
-        self._socket = plain  # `look` ends also what is only connecting
+        """`look` ends also what is only connecting. A copy: TLS takes its descriptor from a socket as it begins."""
+        self._forget_copy()
+        self._socket = self._copy = socket.socket(fileno=os.dup(plain.fileno()))
+
+    def _forget_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
 
     def look(self) -> None:
         self.ended = self.ended or self._why_to_end()

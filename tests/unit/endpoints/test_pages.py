@@ -3,8 +3,10 @@
 import gzip
 import itertools
 import json
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -255,11 +257,20 @@ def test_of_a_name_whose_first_addresses_are_silent_the_next_one_is_read() -> No
         assert read(endpoint, timeout_s=2.0) == ROWS
 
 
-def test_a_stop_ends_an_attempt_to_connect_at_once() -> None:
+@contextmanager
+def speechless() -> Iterator[tuple[str, int]]:
+    """It takes connections, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()
+
+
+@pytest.mark.parametrize(("scheme", "endpoint"), [("http", silent), ("https", silent), ("https", speechless)])
+def test_a_stop_ends_an_attempt_to_connect_at_once(scheme: str, endpoint: Any) -> None:
     asked = itertools.count()
-    with silent() as place, leading(place):
+    with endpoint() as place, leading(place):
         stopping = lambda: next(asked) > 0  # noqa: E731 - it has only just begun
-        reader = PagesReader("http://hook.example/", Paging(), Request(timeout_s=100), where="w", stopping=stopping)
+        url = f"{scheme}://hook.example/"
+        reader = PagesReader(url, Paging(), Request(timeout_s=100), where="w", stopping=stopping)
         began = time.monotonic()
         with pytest.raises(Retryable, match="stopping"):
             reader.read(Known())
