@@ -74,7 +74,9 @@ class Webhook:
         body, backoff = json.dumps(as_json(alarm, self._pipeline)).encode(), Backoff(1.0, 60.0)
         end_s = time.monotonic() + GIVE_UP_MS / 1000
         while time.monotonic() < end_s:
-            signed = {} if self._signer is None else self._signer.headers(alarm.id, int(time.time()), body)
+            # Observers of several pipelines may have one webhook.
+            message_id = f"{self._pipeline}/{alarm.id}"
+            signed = {} if self._signer is None else self._signer.headers(message_id, int(time.time()), body)
             headers = {"content-type": "application/json", **signed}
             try:
                 answer = await client.post(body, headers)
