@@ -105,7 +105,8 @@ class Rounds:
         """If it failed, the pause until all rows are to be read, in seconds."""
         remembered = self._tools.remembered
         try:
-            remembered.follow(self._checkpoint)
+            if remembered.follow(self._checkpoint) and self._tools.source.may_rest:
+                self._forget_progress()
             self._ask_and_write(ask)
         except CorruptState as error:
             remembered.forget(error)
@@ -141,6 +142,11 @@ class Rounds:
             spared = self._spared(differences)
             if counts.missing:
                 differences.delete_missing()
+            is_whole = after.whole_at_ms != progress.whole_at_ms
+            if is_whole and (counts.changed or counts.missing) and known.progress.position is not None:
+                # Until it is written to its end the topic is like no answer, and not like the last one either.
+                self._forget_progress()
+                known.flush()
             self._write(differences)
         if not spared and differences.has_all_keys:
             tools.guard.settle()
@@ -154,6 +160,10 @@ class Rounds:
             self._log_counts(sums, counts.reasons)
         else:
             self._log_counts(self._told.add(sums), self._rejected.add(counts.reasons))
+
+    def _forget_progress(self) -> None:
+        """All is read the next time, whether it has changed or not."""
+        self._tools.remembered.known.note(progress=Progress())
 
     def _spared(self, differences: Differences) -> int:
         """Keys that are missing for the first time, where once is not enough. Returns how many."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from enrich.base.errors import Fenced, Retryable
+from enrich.base.errors import BadRecord, Fenced, Retryable
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Admin, Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import ClientOver
@@ -19,6 +19,7 @@ from enrich.service.routes import RouteKind, RouteStatus
 from sync_service.sources.known.catching_up import facts_of
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.remembered import Remembered
+from sync_service.sources.logged.keeping import unsettle
 from sync_service.sources.polled.source import Source
 from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.rounds import Rounds, Tools
@@ -98,6 +99,7 @@ class SourceRoute:
             producer = held.enter_context(closing(TransactionalProducer(producing, work.identity, headers=headers)))
             # This comes first: it fences other writers, so what is then read from the topic is all there is.
             producer.start()
+            unsettle(consuming, f"{work.identity}.log", work.topic, producer)
             warn_if_fallen(_log, work.release, consuming, topics, [work.topic], route=work.name)
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
             if source.hints is not None:
@@ -120,11 +122,12 @@ def in_turn(
 
     Raises Retryable in place of Fenced if the turn was lost meanwhile, even if it has come back: then the next run
     begins with all that another instance may have written. Fenced is left for a writer that did not wait for its turn.
-    Retryable also in place of ClientOver: the next run has another producer.
+    Retryable also in place of ClientOver: the next run has another producer. And of BadRecord: it may be corrected.
     """
     with closing(Turn(connections.consumer, admin, work.identity, work.topic)) as turn:
         while not stopping.is_set() and not turn.has_it(_TURN_S):
-            reporter.stands_by()
+            if turn.is_behind:  # else it takes some seconds to join the group
+                reporter.stands_by()
         if stopping.is_set():
             yield None
             return
@@ -142,6 +145,8 @@ def in_turn(
             return
         except ClientOver as error:
             raise Retryable(error.what, where=error.where) from error
+        except BadRecord as error:  # the brokers refuse what is written, such as times of a clock that is far ahead
+            raise Retryable(error.what, where=error.where, next_step=error.next_step) from error
         except Fenced as error:
             if turn.has_it(_TURN_S) and turn.taken == taken:
                 raise

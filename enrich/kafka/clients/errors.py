@@ -107,6 +107,8 @@ _NEXT_STEPS_BY_CODE: dict[int, str] = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "correct kafka.security: user name, password and mechanism",
     KafkaError._AUTHENTICATION: "correct kafka.security: user name, password and mechanism",
     KafkaError._SSL: "correct kafka.security: protocol and certificate files",
+    KafkaError.INVALID_TIMESTAMP: "set the clock of this host, or that of the brokers: they refuse times that differ from "
+    "theirs by more than message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms of the topic",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic, or make the record smaller",
 }
 

@@ -24,23 +24,24 @@ class Remembered:
         """Positions that we had written to before a rebuild: readers may not see all of that yet."""
         self.known: KnownRows = self._opened()
 
-    def follow(self, checkpoint: Callable[[], None], written: Mapping[int, int] = NOWHERE) -> None:
-        """Returns when everything in the topic is known. `written`: how far somebody wrote who did not tell the known
-        rows: readers may not see all of that yet."""
+    def follow(self, checkpoint: Callable[[], None], written: Mapping[int, int] = NOWHERE) -> int:
+        """Returns when everything in the topic is known, how many records of others came. `written`: how far somebody
+        wrote who did not tell the known rows: readers may not see all of that yet."""
         now = SystemClock().now_ms()
         if self.known.is_sparse:
             self._rebuild("most slots belong to rows that are gone")
         try:
-            self._catch_up(now, checkpoint, written)
+            return self._catch_up(now, checkpoint, written)
         except CorruptState as error:
             self.forget(error)
             self._written = {}  # earlier end offsets mean nothing any more
-            self._catch_up(now, checkpoint, written)
+            return self._catch_up(now, checkpoint, written)
 
-    def _catch_up(self, now: int, checkpoint: Callable[[], None], written: Mapping[int, int]) -> None:
+    def _catch_up(self, now: int, checkpoint: Callable[[], None], written: Mapping[int, int]) -> int:
         at_least = {**self._written, **written}
-        catch_up(self.known, self._topics, self._facts, self._connection, now, checkpoint, at_least)
+        came = catch_up(self.known, self._topics, self._facts, self._connection, now, checkpoint, at_least)
         self._written = {}
+        return came
 
     def forget(self, error: CorruptState) -> None:
         """Drops the known rows; `follow` rebuilds them."""

@@ -27,7 +27,7 @@ from sync_service.sources.logged.followed.table import Followed, shape_of
 from sync_service.sources.logged.headers import newest_version, of_snapshot
 from sync_service.sources.logged.place import TableState
 from sync_service.sources.logged.seeing import snapshot_seeing
-from sync_service.sources.polled.source import Extent, Reading
+from sync_service.sources.polled.source import Extent, Progress, Reading
 from sync_service.sources.writing import Writer
 
 
@@ -75,6 +75,10 @@ class Comparing:
             # What was applied from the log a moment ago is not in the known rows, and not all readers see it yet.
             remembered.follow(checkpoint, self.topics.written_offsets(table.topic))
             known = remembered.known
+            if known.progress != Progress():
+                # Of another kind of source that had its turn here. If it comes back, the topic is not as it left it.
+                known.note(progress=Progress())
+                known.flush()
             if state.topic_id != facts.topic_id:
                 # The log of whoever wrote there before may have been ahead of this one, as another database's is.
                 version = max(version, self._newest_version(facts.name, checkpoint))

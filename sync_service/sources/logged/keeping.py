@@ -4,12 +4,13 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Protocol
 
 from confluent_kafka import TopicPartition
 
-from enrich.base.errors import Retryable
+from enrich.base.errors import ConfigError, Retryable
 from enrich.kafka import Connection, Topics, new_group_consumer, read_topic
 from enrich.kafka.groups import committed
 from enrich.kafka.records import key_of, value_of
@@ -58,11 +59,14 @@ class Beside:
             place = Place(**content)
         except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
             return None, {}  # of another release: all is compared
-        self._states = dict(states)
-        return place, states
+        if len(states) > 1:  # of tables that had their turns, by an earlier release: the place is of the last one
+            states = {}
+        self._states = states
+        return place, dict(states)
 
     def write(self, place: Place, changed: States, producer: TransactionalProducer) -> None:
-        self._states |= changed
+        if changed:
+            self._states = dict(changed)  # of the table that was named before, what the place has passed is not there
         self._states = {name: state.passed(place.at) for name, state in self._states.items()}
         content = {**asdict(place), "tables": {name: asdict(state) for name, state in self._states.items()}}
         metadata = base64.b64encode(zlib.compress(json.dumps(content).encode(), 9)).decode()
@@ -70,6 +74,19 @@ class Beside:
             raise Retryable("too many transactions were running when the table was read: it is read again")
         offsets = [TopicPartition(self._topic, 0, place.at, metadata)]
         producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
+
+
+def unsettle(connection: Connection, group: str, topic: str, producer: TransactionalProducer) -> None:
+    """For another kind of source that writes to the topic from now on: if the log is followed again, all is compared.
+    Who may not see the group never followed it."""
+    with closing(Beside(connection, group, topic)) as kept:
+        try:
+            place, states = kept.read()
+        except ConfigError:
+            return
+        if place is not None and any(state.is_followed for state in states.values()):
+            with producer.transaction():
+                kept.write(place, {name: state.anew() for name, state in states.items()}, producer)
 
 
 class InTopic:

@@ -14,6 +14,7 @@ from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 
 class FileSource:
     readings_until_deleted = 1
+    may_rest = True
     hints = None
 
     def __init__(self, reader: FileReader, key: tuple[str, ...], work: Path) -> None:

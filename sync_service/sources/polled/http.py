@@ -18,6 +18,7 @@ _MOST_REPEATED = 10
 
 class HttpSource:
     readings_until_deleted = 2
+    may_rest = True
     hints = None
 
     def __init__(self, reader: PagesReader, key: tuple[str, ...], columns: pa.Schema) -> None:

@@ -30,6 +30,7 @@ class TableQuery:
 
 class PostgresSource:
     readings_until_deleted = 1
+    may_rest = False
     hints = None
 
     def __init__(self, reader: PostgresReader, query: TableQuery) -> None:

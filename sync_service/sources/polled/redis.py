@@ -23,6 +23,7 @@ KEY, VALUE = "_key", "value"
 class RedisSource:
     key = (KEY,)
     readings_until_deleted = 2
+    may_rest = False
 
     def __init__(self, reader: RedisReader, rows: "RedisRows", hints: "RedisHints | None" = None) -> None:
         self.hints = hints

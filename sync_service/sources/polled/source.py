@@ -90,6 +90,10 @@ class Source(Protocol):
         moment, 2 if rows may hide from one reading while they move."""
 
     @property
+    def may_rest(self) -> bool:
+        """Whether it may answer that nothing has happened: then what others have written to the topic would stay."""
+
+    @property
     def hints(self) -> Hints | None:
         """Between two readings. Its own `ask` begins them anew."""
 

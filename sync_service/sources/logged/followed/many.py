@@ -204,12 +204,14 @@ class ManyTables:
 
     def _note_gone(self, found: Mapping[str, TableFound]) -> None:
         for name in [name for name in self._tables if name not in found]:
-            self._states[name] = self._tables.pop(name).state.anew()
+            self._states[name] = self._tables.pop(name).state
         for name in [name for name in self._held if name not in found]:
             del self._held[name]
         gone = sorted(name for name in self._states if name not in found)
         for name in set(gone) - set(self._gone):
             _log.warning("the table %s is gone, or matches no pattern any more: its topic stays as it is", name)
+            # Also of one that an earlier run followed: what the log tells of it from here on is passed by.
+            self._states[name] = self._states[name].anew()
             self._forget_if_dropped(name)
         self._gone = gone
 

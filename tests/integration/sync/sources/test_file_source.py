@@ -1,14 +1,18 @@
 """A file becomes a topic; one that is cut short, empty or replaced while it is read harms nothing."""
 
+import itertools
 import os
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from enrich.base.errors import Unreachable
 from enrich.service.routes import RouteState
+from sync_service.sources import writing
 from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
@@ -133,3 +137,52 @@ def test_what_is_configured_otherwise_is_read_again_though_the_file_is_the_same(
     source.origin["file"]["columns"] = "id string, plan string"
     with source.running():
         wait_until(lambda: source.in_topic() == {b"1": b'{"id":"1","plan":"a"}'}, what="the other type")
+
+
+def test_a_source_whose_times_the_brokers_refuse_says_what_to_set_and_goes_on_then(source: SourceWorld) -> None:
+    """As on a host whose clock is hours ahead of theirs; here it is theirs that is too strict."""
+    source.make_topic(message_timestamp_before_max_ms="0")
+    put(source, {1: "a"})
+    with source.running() as service:
+        wait_until(lambda: "set the clock" in str(service.status("in").last_error), what="what to do")
+        assert service.status("in").state is RouteState.waiting
+        source.cluster.alter(source.topic, "message.timestamp.before.max.ms", 3_600_000)
+        wait_until(lambda: source.in_topic() == expected({1: "a"}), what="the rows")
+
+
+def test_a_file_that_is_configured_as_before_is_read_again_if_what_was_between_was_not_written_to_its_end(
+    source: SourceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.make_topic(partitions=1)
+    put(source, {1: "a", 2: "b"})
+    source.run_once()
+    tries = itertools.count()
+
+    def one_and_no_more(differences: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if next(tries) == 0:
+            yield next(batch for batch in differences if batch.num_rows).slice(0, 1)
+        raise Unreachable("the brokers went away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "_gathered", one_and_no_more)
+        source.origin["file"]["columns"] = "id string, plan string"
+        with source.running() as service:
+            wait_until(lambda: service.status("in").state is RouteState.waiting, what="the end in the middle")
+    assert source.records() == 3
+    source.origin["file"]["columns"] = "id bigint, plan string"
+    with source.running():
+        wait_until(lambda: source.in_topic() == expected({1: "a", 2: "b"}), what="the rows as they were")
+
+
+def test_a_file_is_read_again_if_another_instance_has_written_another_one_meanwhile(source: SourceWorld) -> None:
+    source.make_topic()
+    put(source, {1: "a", 2: "b"})
+    source.run_once()
+    own, origin = source.directory, source.origin
+    source.directory = own / "another host"
+    source.directory.mkdir()
+    put(source, {1: "c", 2: "d"}, "others.csv")
+    source.run_once()
+    source.directory, source.origin = own, origin
+    with source.running():
+        wait_until(lambda: source.in_topic() == expected({1: "a", 2: "b"}), what="the rows of the file")

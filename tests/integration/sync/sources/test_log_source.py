@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ from sync_service.sources.logged.keeping import Beside
 from tests.support.seed import rounds
 from tests.support.servers.postgres_standby import standby_of
 from tests.support.sync.service import Running
-from tests.support.sync.sources import SourceWorld, is_held, repeats
+from tests.support.sync.sources import SourceWorld, compared, is_held, repeats
 from tests.support.waiting import GUARD_S, wait_until
 
 MIB = 1 << 20
@@ -533,6 +534,72 @@ def test_other_columns_of_the_configuration_are_in_all_records(logged: SourceWor
         logged.change(1, "in the log")
         logged.wait_equal()
         assert service.status("in").counters["readings"] == 0
+
+
+def test_a_table_that_is_named_again_after_another_one_is_compared(logged: SourceWorld) -> None:
+    """While the other one had its turn, the place in the log went past what happened to this one."""
+    logged.make_table(rows=20)
+    logged.execute("CREATE TABLE {0}_other (LIKE {0} INCLUDING ALL)")
+    logged.execute("INSERT INTO {0}_other SELECT * FROM {0}")
+    changes = {
+        logged.name: "UPDATE {} SET plan = %s WHERE id BETWEEN %s AND 3",
+        f"{logged.name}_other": "UPDATE {}_other SET plan = %s WHERE id BETWEEN %s AND 3",
+    }
+    for turn in range(2):  # the first time that a table is published, its slot is made again
+        for table, change in changes.items():
+            logged.origin["postgres"]["table"] = table
+            for each in changes.values():
+                logged.execute(each, f"before {turn} of {table}", 1)
+            with logged.running():
+                wait_until(partial(_is_like, logged, table), what=f"a topic like {table}")
+                logged.execute(change, f"last {turn} of {table}", 3)
+                wait_until(partial(_is_like, logged, table), what=f"a change of {table} in the log")
+    logged.execute("DROP TABLE {}_other")
+
+
+def _is_like(source: SourceWorld, table: str) -> bool:
+    return not compared(source.postgres.execute(f"SELECT * FROM {table}"), source.in_topic())  # noqa: S608 - our own
+
+
+def test_a_table_whose_log_is_followed_again_after_another_kind_of_source_is_compared(logged: SourceWorld) -> None:
+    logged.make_table("id bigint PRIMARY KEY, plan text, twice bigint GENERATED ALWAYS AS (id * 2) STORED")
+    logged.execute("INSERT INTO {} (id, plan) SELECT n, 'plan' FROM generate_series(1, 20) n")
+    by_log = {number: {"id": number, "plan": "plan"} for number in range(1, 21)}
+    asked = {number: {**row, "twice": 2 * number} for number, row in by_log.items()}
+
+    def rows() -> dict[int, Any]:
+        return {int(key): json.loads(value) for key, value in logged.in_topic().items()}
+
+    with logged.running():
+        wait_until(lambda: rows() == by_log, what="the rows of the log")
+    logged.origin["postgres"]["follow"] = "cursor"
+    with logged.running():
+        wait_until(lambda: rows() == asked, what="the rows of the table")
+    logged.origin["postgres"]["follow"] = "log"
+    with logged.running():
+        wait_until(lambda: rows() == by_log, what="the rows of the log")
+    with logged.running() as service:
+        logged.execute("UPDATE {} SET plan = 'last' WHERE id = 1")
+        wait_until(lambda: rows()[1]["plan"] == "last", what="a change")
+        assert service.status("in").counters["readings"] == 0
+
+
+def test_a_table_that_is_asked_again_after_its_log_was_followed_is_read_whole(logged: SourceWorld) -> None:
+    twice = "twice bigint GENERATED ALWAYS AS (id * 2) STORED"
+    logged.make_table(f"id bigint PRIMARY KEY, plan text, at timestamptz, {twice}")
+    logged.execute("INSERT INTO {} SELECT n, 'plan', now() - n * interval '1 hour' FROM generate_series(1, 20) n")
+    log = logged.origin
+    logged.with_cursor()
+    logged.origin["postgres"]["follow"] = "cursor"
+    asked = logged.origin
+    with logged.running():
+        logged.wait_equal()
+    logged.origin = log
+    with logged.running():
+        wait_until(lambda: b"twice" not in b"".join(logged.in_topic().values()), what="the rows of the log")
+    logged.origin = asked
+    with logged.running():
+        logged.wait_equal()
 
 
 def test_a_database_that_was_restored_from_a_copy_of_its_disk_is_compared(logged: SourceWorld) -> None:

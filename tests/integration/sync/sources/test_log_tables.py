@@ -292,6 +292,24 @@ def test_a_renamed_table_is_another_one(many: ManyTables) -> None:
     assert b"renamed" not in str(many.versions("before")).encode()
 
 
+def test_a_table_that_is_named_again_is_compared_also_if_all_tables_are_published(many: ManyTables) -> None:
+    for table in ("kept", "left"):
+        many.make(table, rows=10)
+    all_of_them = many.source.origin["postgres"]["tables"]
+    publication = slot_name(many.source.name, "in")
+    many.execute(f"CREATE PUBLICATION {publication} FOR ALL TABLES WITH (publish_via_partition_root = true)")
+    with many.source.running():
+        many.wait_equal()
+    many.source.origin["postgres"]["tables"] = f"{many.schema}.kept"
+    with many.source.running():
+        many.change("left", "meanwhile")
+        many.change("kept", "behind it in the log")
+        many.wait_equal("kept")
+    many.source.origin["postgres"]["tables"] = all_of_them
+    with many.source.running():
+        many.wait_equal()
+
+
 SILENT = (
     "ALTER TABLE {0}.plain DROP COLUMN flag, ADD COLUMN flag boolean DEFAULT false",
     "ALTER TABLE {0}.plain ALTER COLUMN plan TYPE text USING upper(plan)",
