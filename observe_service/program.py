@@ -86,7 +86,8 @@ class Watch:
             )
         self.history = History(observe.loss.keep // timedelta(days=1) + 1)
         self.board = Board()
-        self.nodes = NodesWatch(pipeline.name, [*programs_of(pipeline)], bounds_of(pipeline))
+        programs, bounds = [*programs_of(pipeline)], bounds_of(pipeline)
+        self.nodes = NodesWatch(pipeline.name, programs, bounds, lambda: self.observer.clock.now_ms() / 1000)
         self.watchers = Watchers()
         promise_ms = observe.sla.p95.total_seconds() * 1000
         self._causes = {

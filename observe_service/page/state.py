@@ -1,6 +1,5 @@
 """What the page and the API say: put together from verdicts, days, alarms and what programs say of themselves."""
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -75,7 +74,7 @@ class State:
         }
 
     def state_of_today(self) -> Mapping[str, Mapping[str, Any]]:
-        return {way.name: self._day_of(way, _today()) for way in self._ways}
+        return {way.name: self._day_of(way, self._today()) for way in self._ways}
 
     def status(self) -> Mapping[str, Any]:
         """For `/status`, as other programs have it."""
@@ -113,7 +112,8 @@ class State:
 
     def day(self, query: Query) -> Mapping[str, Any]:
         """A cell for each minute of a day; no cells without a verdict on any."""
-        way, day = self._asked_way(query), _day(query.get("day", ""))
+        way, text = self._asked_way(query), query.get("day", "")
+        day = _day(text) if text else self._today()
         return {**self._day_of(way, day), "cells": self._history.cells(way.name, day)}
 
     def days(self) -> Mapping[str, Any]:
@@ -212,9 +212,8 @@ class State:
     def _now_minute(self) -> int:
         return minute_of(self._observer.clock.now_ms())
 
-
-def _today() -> int:
-    return int(time.time() // 86_400)
+    def _today(self) -> int:
+        return self._now_minute() // PER_DAY
 
 
 def _day_text(day: int) -> str:
@@ -223,7 +222,7 @@ def _day_text(day: int) -> str:
 
 def _day(text: str) -> int:
     try:
-        found = date.fromisoformat(text) if text else datetime.now(UTC).date()
+        found = date.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text!r} is no day such as 2026-11-25") from None
     return found.toordinal() - date(1970, 1, 1).toordinal()

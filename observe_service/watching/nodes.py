@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,19 @@ def programs_of(pipeline: Pipeline) -> Iterator[Asked]:
 class NodesWatch:
     """A program that does not answer says nothing: it may run on another host."""
 
-    def __init__(self, pipeline: str, programs: Sequence[Asked], bounds_ms: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: str,
+        programs: Sequence[Asked],
+        bounds_ms: Mapping[str, int] | None = None,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
         """`pipeline`: its name. What programs of others say does not count.
 
-        `bounds_ms`: how old the answers of a table may be, by its name.
+        `bounds_ms`: how old the answers of a table may be, by its name. `now_s`: the clock by which others ask when a
+        program has answered.
         """
+        self._now_s = now_s
         self._pipeline = pipeline
         self._bounds_ms = bounds_ms or {}
         self._programs = [program for program in programs if not program.address.endswith(":0")]
@@ -62,6 +70,8 @@ class NodesWatch:
         self._failed: dict[str, tuple[float, str]] = {}
         """By program: since when it has not answered, and why."""
         self._answered_s: dict[str, float] = {}
+        self._answered_here_ms: dict[str, float] = {}
+        """By this host's clock, as tables have it: their agent is on the same host."""
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
@@ -89,7 +99,7 @@ class NodesWatch:
         answer = self._answers.get(program.name, {}) if failed is None else {}
         known = {key: answer[key] for key in ("routes", "phase") if key in answer}
         if "tables" in answer:
-            at_ms = self._answered_s.get(program.name, 0.0) * 1000
+            at_ms = self._answered_here_ms.get(program.name, 0.0)
             known["tables"] = {name: self._table(name, table, at_ms) for name, table in answer["tables"].items()}
         return {
             "name": program.name,
@@ -113,12 +123,13 @@ class NodesWatch:
                 answer = _formed(status_at(program.address, self._pipeline, _PATIENCE_S, _MOST_BYTES))
             except (OSError, ValueError) as error:
                 with self._lock:
-                    self._failed.setdefault(program.name, (time.time(), str(error) or type(error).__name__))
+                    self._failed.setdefault(program.name, (self._now_s(), str(error) or type(error).__name__))
             else:
                 with self._lock:
                     self._answers[program.name] = answer
                     self._failed.pop(program.name, None)
-                    self._answered_s[program.name] = time.time()
+                    self._answered_s[program.name] = self._now_s()
+                    self._answered_here_ms[program.name] = time.time() * 1000
             self._stopping.wait(_EVERY_S)
 
 

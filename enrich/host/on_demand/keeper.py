@@ -17,6 +17,7 @@ from enrich.host.on_demand.loads import KeySource, Loads, Plan, figures
 from enrich.host.on_demand.preloading import PreloadKeys, digest_of
 from enrich.host.tables import OnDemandTable
 from enrich.host.trouble import Trouble
+from stores.freshness import CLOCK_STEP_MS
 from stores.protocol import TableUpdate
 from stores.rocks import Prepared, RocksReader, RocksStore
 from stores.table import HistoryFloor, RowVersion, Seq, row_versions
@@ -274,7 +275,9 @@ class OnDemandKeeper:
                     tombstones += 1
                     continue
                 present.add(version.key)
-                age_ms = max(0, now_ms - version.timestamp)
+                # One of the future is from before the clock was set back: it is loaded again when it is used.
+                age_ms = now_ms - version.timestamp
+                age_ms = max(0, age_ms) if age_ms >= -CLOCK_STEP_MS else self._table.refresh_ms
                 if age_ms >= self._table.expire_ms:
                     expired.append(version.key)
                 else:

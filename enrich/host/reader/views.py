@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from enrich.base.errors import CorruptState
 from enrich.host.reader.demand import Demands
 from stores.clock import SystemClock
-from stores.freshness import ViewWrapper
+from stores.freshness import CLOCK_STEP_MS, ViewWrapper
 from stores.keys import key_bytes
 from stores.protocol import Quarantined, TableView
 from stores.rocks import QuarantineState
@@ -96,8 +96,10 @@ class OnDemandView(FreshView):
         pin: Offsets | None = None,
     ) -> Found:
         found = super().lookup(keys, columns, as_of=as_of, pin=pin)
-        oldest = SystemClock().now_ms() - self.refresh_ms
-        is_old = pc.fill_null(pc.less(found.timestamp.cast(pa.int64()), oldest), False)
+        now_ms, loaded_ms = SystemClock().now_ms(), found.timestamp.cast(pa.int64())
+        # One of the future is from before the clock was set back: nobody knows how old it is, but the agent may.
+        is_older = pc.less(loaded_ms, now_ms - self.refresh_ms)
+        is_old = pc.fill_null(pc.or_(is_older, pc.greater(loaded_ms, now_ms + CLOCK_STEP_MS)), False)
         missing = may_be_loaded(found)
         self._tell(keys, missing, _MISSING_AGAIN_S)
         self._tell(keys, np.asarray(is_old) & ~missing, _OLD_AGAIN_S)

@@ -23,8 +23,9 @@ const ms = (value) => {
   return `${(value / 60000).toPrecision(3)} min`;
 };
 const clock = (date) => date.toISOString().slice(11, 16);
-const since = (seconds) => {
-  const gone = Math.max(0, Date.now() / 1000 - seconds);
+// By the observer's clock: the browser's may be another one.
+const since = (seconds, now = state.now_ms) => {
+  const gone = Math.max(0, now / 1000 - seconds);
   return gone < 120 ? `${Math.round(gone)} s` : gone < 7200 ? `${Math.round(gone / 60)} min` : `${Math.round(gone / 3600)} h`;
 };
 
@@ -57,7 +58,7 @@ function showHealth() {
 function showTrouble(lost) {
   const box = $("trouble"), troubles = Object.values((state && state.observer.trouble) || {});
   let text = "";
-  if (lost) text = `The observer has not answered for ${since(lost)}. What is shown is from ${clock(new Date(heardAt))} UTC.`;
+  if (lost) text = `The observer has not answered for ${since(lost, Date.now())}. What is shown is from ${clock(new Date(heardAt))} UTC.`;
   else if (troubles.length) text = `Since ${clock(new Date(state.observer.since_s * 1000))} UTC the observer cannot read or write: ${troubles.join("; ")}. What is shown is from before.`;
   box.hidden = !text;
   if (box.textContent !== text) box.textContent = text;

@@ -50,12 +50,14 @@ def agent() -> Iterator[Agent]:
 
 @pytest.fixture
 def looked_up(agent: Agent) -> Callable[..., object]:
-    """In a table of which `ann` has a row of now, and `old` one that is older than `refresh`."""
+    """In a table of which `ann` has a row of now, `old` one that is older than `refresh`, and `ahead` one from before
+    the clock was set back."""
     columns = pa.schema([("rps", pa.int32())])
     store = MemoryStore({"limits": TableSpec(columns, JsonDecoder(columns))}, SystemClock())
     now_ms, row = SystemClock().now_ms(), json.dumps({"rps": 1}).encode()
-    rows = [RowVersion(b"ann", 0, 0, now_ms, row), RowVersion(b"old", 0, 1, now_ms - 2 * HOUR_MS, row)]
-    store.publish({"limits": TableUpdate(row_versions(rows), {0: 2}, None, {})})
+    times = {b"ann": now_ms, b"old": now_ms - 2 * HOUR_MS, b"ahead": now_ms + 2 * HOUR_MS}
+    rows = [RowVersion(key, 0, number, time_ms, row) for number, (key, time_ms) in enumerate(times.items())]
+    store.publish({"limits": TableUpdate(row_versions(rows), {0: 3}, None, {})})
     table = store.reader().snapshot().table("limits")
 
     def nothing() -> None:
@@ -80,6 +82,13 @@ def test_a_key_that_is_not_there_is_told_again_for_as_long_as_it_is_looked_up(
     agent.now_s += 25
     looked_up("ann", "old", "new")
     agent.until_heard(b"limits/old", b"limits/new")
+
+
+def test_of_a_row_from_before_the_clock_was_set_back_the_agent_is_told(
+    agent: Agent, looked_up: Callable[..., object]
+) -> None:
+    looked_up("ann", "ahead")
+    agent.until_heard(b"limits/ahead")
 
 
 def test_what_there_was_no_room_for_is_told_later(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """An ingest that says nothing and does not answer is down, and not one of which nothing could be heard."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,8 @@ from enrich.config import load
 from enrich.tally import Node, NodeKind
 from observe_service.program import Watch
 from observe_service.watching.verdict_log import Written
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.waiting import wait_until
 
 DOCUMENT = """
 name: plays
@@ -26,9 +29,10 @@ INGEST = Node("plays", NodeKind.ingest, "plays")
 class Watched:
     """The page of ingest is on another host, and never answers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, page: str = "192.0.2.1:9401") -> None:
+        self.folder = folder
         file = folder / "pipeline.yaml"
-        file.write_text(DOCUMENT)
+        file.write_text(f"{DOCUMENT}pages: {{ingest: '{page}'}}\n")
         self.watch = Watch(load(file))
         self.observer = self.watch.observer
         self.observer.health.started_s = (MINUTE - 20) * 60.0
@@ -66,6 +70,21 @@ def test_an_ingest_that_is_silent_for_a_minute_and_does_not_answer_is_down(watch
     watched.at(MINUTE + 2.1)
     assert watched.down() == {MINUTE + 1}
     assert watched.down() == set()
+
+
+def test_when_a_page_has_answered_is_known_by_the_clock_of_the_minutes(watched: Watched) -> None:
+    """By that of a host which is years ahead, a page that has answered once would answer for years."""
+    first = MINUTE // 2
+    answer = json.dumps({"pipeline": "plays", "routes": []}).encode()
+    with ScriptedEndpoint(answers(200, answer)) as endpoint:
+        watched = Watched(watched.folder, f"127.0.0.1:{endpoint.port}")
+        watched.at(first - 9.5)
+        watched.begins()
+        watched.watch.nodes.start()
+        wait_until(lambda: watched.watch.nodes.shown()[0]["answers"], what="an answer")
+        watched.watch.nodes.stop()
+    watched.at(first + 2.1, heard=first + 0.5)
+    assert watched.down() == {first + 1}
 
 
 def test_an_observer_that_has_not_read_what_ingest_said_calls_no_minute_down(watched: Watched) -> None:

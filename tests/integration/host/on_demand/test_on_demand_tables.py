@@ -126,6 +126,21 @@ def test_the_next_agent_knows_how_old_rows_are(folder):
             until_rows(agent, ann=2)
 
 
+def test_a_row_from_before_the_clock_was_set_back_is_loaded_again_once_it_is_used(folder):
+    clock = ManualClock(10 * DAY_MS)
+    with rows_by_key(ann={"rps": 1}) as source:
+        with loader_agent(folder, section(source), clock) as agent:
+            want(agent, "ann")
+            until_rows(agent, ann=1)
+        source.rows["ann"] = {"rps": 2}
+        clock.advance(-DAY_MS)
+        with loader_agent(folder, section(source), clock) as agent:
+            agent.until_ready()
+            assert agent.rows() == {"ann": 1}
+            want(agent, "ann")
+            until_rows(agent, ann=2)
+
+
 def test_a_row_that_comes_while_the_next_agent_looks_what_has_expired_stays(folder):
     clock = ManualClock()
     expiring = ", refresh: 1h, expire: 1d"
