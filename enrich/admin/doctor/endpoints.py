@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from enrich.admin.doctor.verdict import Verdict, bad, good, warning
+from enrich.admin.doctor.verdict import Level, Verdict, bad, good, warning
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.config.sections.edges.expel import HttpEndpoint
@@ -89,6 +89,7 @@ class _Route:
         self, target: Target, places: list[tuple[int, Any]], tls: ssl.SSLContext | None
     ) -> Iterator[Verdict]:
         silent = []
+        told: list[Verdict] = []
         answers = False
         for family, address in places:
             try:
@@ -100,7 +101,9 @@ class _Route:
             with plain:
                 found = list(self._of_connection(target, address[0], plain, tls))
             answers = answers or not any(verdict.level == "bad" for verdict in found)
-            yield from found
+            told += found
+        # Where another one does, an address that does not work is passed over.
+        yield from (replace(each, level=Level.warning) if answers and each.level == "bad" else each for each in told)
         port = f"port {target.port} of {target.name}"
         if silent and len(silent) == len(places):
             yield self._bad(

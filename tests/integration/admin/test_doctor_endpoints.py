@@ -9,6 +9,7 @@ import pytest
 
 from enrich.admin.doctor.endpoints import of_endpoints
 from tests.support.commands import enrich, lines
+from tests.support.links.names import leading
 from tests.support.links.without_ipv6 import SocketWithoutIPv6
 from tests.support.servers.scripted_endpoint import PEM, ScriptedEndpoint, server_tls
 from tests.unit.config.helpers import load_data
@@ -104,6 +105,17 @@ def test_an_address_of_a_family_that_this_host_does_not_have_is_silent(monkeypat
         told = found(f"http://both.example:{endpoint.port}/")
     assert [level for level, _ in told] == ["warning", "good"]
     assert "takes no connection at ::1 (address family not supported by protocol)" in told[0][1]
+
+
+def test_a_wrong_certificate_at_one_of_several_addresses_is_a_warning():
+    with (
+        ScriptedEndpoint(tls=server_tls("issued-expired")) as old,
+        ScriptedEndpoint(tls=server_tls("issued-local"), address="127.0.0.2", port=old.port),
+        leading(("127.0.0.1", old.port), ("127.0.0.2", old.port)),
+    ):
+        told = found(old.url("localhost"), ca_file=AUTHORITY)
+    assert [level for level, _ in told] == ["warning", "good"]
+    assert told[0][1] == "TLS with localhost at 127.0.0.1: certificate has expired"
 
 
 def test_an_endpoint_that_is_silent_is_bad_after_the_deadline():
