@@ -73,7 +73,8 @@ class Flow:
         return self._handing.waiting
 
     def run(self, stopping: Stopping) -> None:
-        """Returns after `stopping` is set and what was written is committed. Raises what the service must handle."""
+        """Returns after `stopping` is set and what was written is committed. Raises what the service must handle; also
+        if that cannot be committed: whoever goes on does it again."""
         self._committing.begin()
         self._assigning.subscribe()
         next_commit = next_ends = 0.0
@@ -90,7 +91,7 @@ class Flow:
                 next_commit = time.monotonic() + self._work.plan.commit_s
                 self._commit()
         self._handing.give_up(self._assigned.all())
-        self._commit()
+        self._committing.commit_all()
 
     def _commit(self) -> None:
         try:

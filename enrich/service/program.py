@@ -45,7 +45,8 @@ def run_routes(routes: Sequence[Route], program: Program, close: Callable[[], ob
             service.run()
         finally:
             close()
-        logging.getLogger(f"enrich.{program.name}").info("stopped: what was begun is done and committed")
+        what = "stopped" if service.left else "stopped: what was begun is done and committed"
+        logging.getLogger(f"enrich.{program.name}").info(what)
     finally:
         page.close()
 

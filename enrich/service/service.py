@@ -54,6 +54,11 @@ class Service:
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
+    @property
+    def left(self) -> bool:
+        """Whether a route could not finish, or commit, what it had begun."""
+        return any(runner.left for runner in self._runners)
+
     def statuses(self) -> list[RouteStatus]:
         return [status for runner in self._runners if (status := runner.status()).is_of_interest]
 
@@ -65,6 +70,8 @@ class _Runner(threading.Thread):
         # A daemon: a driver that never returns must not keep the process alive after the deadline of a stop.
         super().__init__(name=f"route {route.name}", daemon=True)
         self.failure: EnrichError | None = None
+        self.left = False
+        """It was told to stop, and could not finish or commit what it had begun."""
         self._route = route
         self._stopping = stopping
         self._held_s = held_s
@@ -82,6 +89,11 @@ class _Runner(threading.Thread):
             try:
                 self._route.run(self._stopping)
             except Retryable as error:
+                if self._stopping.is_set():
+                    self.left = True
+                    what = "what the route did last may be done again: it stopped with an error: %s"
+                    _log.warning(what, error, extra={"route": self._route.name})
+                    return
                 if time.monotonic() - started > _RECOVERED_S:
                     self._backoff.reset()
                     self._logged = ("", float("-inf"))

@@ -1,15 +1,18 @@
 """What a flow does when it gets partitions, and when it gives some up, while that takes long."""
 
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from confluent_kafka import Consumer, Message, TopicPartition
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from enrich.base.errors import Unreachable
+from enrich.base.errors import Retryable, Unreachable
 from enrich.delivery.assigning import Assigning
 from enrich.delivery.committing import Committing
+from enrich.delivery.flow import Flow
 from enrich.delivery.partitions.assigned import Assigned
 from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.plan import BatchSink, FlowPlan, Handing, Sink, Work
@@ -100,6 +103,27 @@ def test_a_partition_that_goes_while_its_records_are_written_in_vain_is_not_left
     Writing(work, reading, cast("BatchSink", Refusing())).hand_over()
     assert [partition.number for partition in work.assigned.all()] == [1]
     assert not slow.paused
+
+
+def test_a_flow_that_cannot_commit_what_it_did_last_says_so():
+    class Last(_Slow):
+        def subscribe(self, _: list[str], **callbacks: Any) -> None:
+            self.on = callbacks
+            self.on["on_assign"](self, [TopicPartition("events", 0)])
+
+        def give_up(self, partitions: Collection[Partition]) -> None:
+            for partition in partitions:
+                partition.position += 1
+
+        def commit(self, **_: Any) -> None:
+            raise KafkaException(KafkaError(KafkaError._WAIT_COORD))
+
+    last, stopping = Last(), threading.Event()
+    stopping.set()
+    sink, handing = cast("Sink", last), cast("Handing", last)
+    flow = Flow(cast("Consumer", last), FlowPlan("events", 0, {}, 0), sink, lambda *_: handing)
+    with pytest.raises(Retryable, match="oordinator"):
+        flow.run(stopping)
 
 
 def test_for_how_long_a_partition_is_silent_counts_from_when_all_are_begun_or_given_up():

@@ -82,6 +82,22 @@ def test_why_a_route_did_not_run_is_told_until_it_runs() -> None:
     assert ended(service, gone_on) is None
 
 
+def test_a_route_that_cannot_finish_when_it_is_told_to_stop_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    class Interrupted(Scripted):
+        def run(self, stopping: threading.Event) -> None:
+            super().run(stopping)
+            raise Retryable("it cannot be committed")
+
+    good, bad = Scripted("good"), Interrupted("bad")
+    service = Service([good, bad])
+    assert ended(service, lambda: good.runs + bad.runs == 2) is None
+    assert service.left
+    assert "what the route did last may be done again" in caplog.text and "cannot be committed" in caplog.text
+    service = Service([good])
+    assert ended(service, lambda: good.runs == 2) is None
+    assert not service.left
+
+
 def test_a_wrong_configuration_stops_all_routes() -> None:
     good, wrong = Scripted("good"), Scripted("wrong", ConfigError("no such table"))
     error = ended(Service([good, wrong]))
