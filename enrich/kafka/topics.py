@@ -106,6 +106,11 @@ class Topics:
             raise found
         return not isinstance(found, EnrichError)
 
+    def is_hidden(self, name: str) -> bool:
+        """Whether this user may not see such a topic: then brokers do not say whether there is one."""
+        found = self.identities([name])[name]
+        return isinstance(found, EnrichError) and code_of(found) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
     def topic_id(self, name: str) -> str:
         """Changes if the topic is deleted and recreated under the same name. Raises ConfigError if there is none."""
         return self.identity(name)[0]

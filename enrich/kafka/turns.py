@@ -39,6 +39,8 @@ class Turn:
         self._consumer: Consumer | None = None
         self._partitions: set[int] = set()
         self._ask_again = 0.0
+        self.is_behind = False
+        """Another process has the turn, as far as is known."""
         self.taken = 0
         """How often it got the turn: more than before tells that it lost it meanwhile."""
 
@@ -53,6 +55,7 @@ class Turn:
             raise mapped(error, f"consumer group {self._group}")
         if self._partitions and _DECIDING not in self._partitions:
             self.close()  # another process joined at the same moment and has the turn
+            self.is_behind = True
         return _DECIDING in self._partitions
 
     def close(self) -> None:
@@ -69,7 +72,8 @@ class Turn:
             return False
         self._ask_again = now + _ASKED_EVERY_S
         try:
-            if self._has_members():
+            self.is_behind = self._has_members()
+            if self.is_behind:
                 return False
         except Retryable:  # the group's coordinator is not available yet
             return False

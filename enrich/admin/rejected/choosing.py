@@ -10,6 +10,7 @@ from enrich.admin.census import Census, newest_of
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, batches_of, silent
 from enrich.admin.rejected.letter import Letter, letter_of
+from enrich.admin.rights import lacks
 from enrich.base.errors import ConfigError
 from enrich.config import Invalid, Pipeline
 
@@ -60,6 +61,17 @@ def chosen_dlqs(pipeline: Pipeline, given: Collection[str]) -> list[str]:
     return list(given) or known
 
 
+def is_there(cluster: Cluster, dlq: str) -> bool:
+    """Whether there is such a topic. Raises ConfigError if this user may not see it: it may be full of letters."""
+    if cluster.topics.exists(dlq):
+        return True
+    if cluster.topics.is_hidden(dlq):
+        error = lacks("DESCRIBE", f"topic {dlq}")
+        error.next_step = f"{error.next_step}; or choose others with --dlq"
+        raise error
+    return False
+
+
 def _ignore(_: Message) -> None:
     """For records that are no letters."""
 
@@ -77,7 +89,7 @@ def letters(
     `other` is called with records that are no letters: somebody else's, or of an older form. The topic is read twice,
     so that only a few bytes per letter are held in memory.
     """
-    if not cluster.topics.exists(dlq):
+    if not is_there(cluster, dlq):
         return
     starts, ends = cluster.topics.start_offsets(dlq), cluster.topics.end_offsets(dlq)
     census = Census(whole=True)

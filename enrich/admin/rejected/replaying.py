@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, silent
-from enrich.admin.rejected.choosing import Selection, letters
+from enrich.admin.rejected.choosing import Selection, is_there, letters
 from enrich.admin.rejected.letter import Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
-from enrich.admin.rejected.ways import GONE, Way, Ways
+from enrich.admin.rejected.ways import Way, Ways, why_missing
 from enrich.admin.rights import needs
 from enrich.kafka.topic_settings import is_compacted
 from enrich.kafka.writing.dead_letters import record_size
@@ -54,14 +54,14 @@ class Replay:
         self._ways = ways
         self._force = force
         self._report = report
-        self._settings: dict[str, Mapping[str, str] | None] = {}
-        """Of each topic that a letter names; None: there is none."""
+        self._settings: dict[str, Mapping[str, str] | str] = {}
+        """Of each topic that a letter names; or why nothing goes back there."""
         self.outcome = Replayed()
 
     def run(self, selection: Selection, *, dry: bool = False) -> Replayed:
         """After a kill the same call continues: replayed letters have a tombstone and are not found again. `dry`: only
         finds out what it would do; a replay that is under way goes on."""
-        if not self._cluster.topics.exists(self._dlq):
+        if not is_there(self._cluster, self._dlq):
             return self.outcome
         if dry:
             for _ in self._found(selection):
@@ -108,8 +108,8 @@ class Replay:
 
     def _reason_to_stay(self, letter: Letter, way: Way, newer: Mapping[str, RecordId]) -> str | None:
         settings = self._settings_of(way.topic)
-        if settings is None:
-            return GONE
+        if isinstance(settings, str):
+            return settings
         compacted = is_compacted(settings)
         if letter.is_masked:
             return MASKED
@@ -128,7 +128,7 @@ class Replay:
     def _newer(self, some: Sequence[Letter]) -> dict[str, RecordId]:
         """The newer record by letter name, for letters of compacted topics."""
         found: dict[str, RecordId] = {}
-        for topic in {letter.topic for letter in some if is_compacted(self._settings_of(letter.topic) or {})}:
+        for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
             of = {
                 Origin(letter.key, *letter.place[1:], letter.timestamp): letter
                 for letter in some
@@ -145,11 +145,15 @@ class Replay:
                 latest[same] = origin
         return found
 
-    def _settings_of(self, topic: str) -> Mapping[str, str] | None:
+    def _is_compacted(self, topic: str) -> bool:
+        settings = self._settings_of(topic)
+        return not isinstance(settings, str) and is_compacted(settings)
+
+    def _settings_of(self, topic: str) -> Mapping[str, str] | str:
         if topic not in self._settings:
-            known = self._cluster.topics.exists(topic)
+            reason = why_missing(self._cluster, topic)
             with needs("DESCRIBE_CONFIGS", f"topic {topic}"):
-                self._settings[topic] = self._cluster.topics.settings(topic) if known else None
+                self._settings[topic] = self._cluster.topics.settings(topic) if reason is None else reason
         return self._settings[topic]
 
     def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.config.groups import stage_group
 from enrich.kafka import Connection, new_group_consumer
-from enrich.kafka.clients.errors import code_of
+from enrich.kafka.clients.errors import code_of, mapped
 from enrich.kafka.groups import committed
 from enrich.kafka.writing.transactions import TransactionalProducer
 
@@ -32,6 +32,13 @@ _SAY_ALIVE_EVERY_S = 5.0
 _SAY_USED_EVERY_S = 600.0
 """How often a driver that has nothing to commit uses its transactional id: brokers forget one that nobody has used for
 some days, and its producer can never write again."""
+_REFUSALS = {
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+_DOUBT_S = 10.0
+"""How long brokers that come back may know of no rights."""
 
 
 def older_group_of(stage: str) -> str:
@@ -63,7 +70,8 @@ class StageProgress:
         self._used_at = time.monotonic()
         self._thread: threading.Thread | None = None
         """The commit under way."""
-        self._fenced: Fenced | None = None
+        self._refused_since: float | None = None
+        self._failure: EnrichError | None = None
 
     def committed(self, topic: str, partitions: list[int]) -> dict[int, int]:
         """The group's offsets of the topic; empty if the stage never ran."""
@@ -130,24 +138,25 @@ class StageProgress:
             self._used_at = time.monotonic()
 
     def reached(self, ends: Ends) -> None:
-        """Takes the offsets below which all events are processed. Raises Fenced if another driver took over."""
+        """Takes the offsets below which all events are processed. Raises Fenced if another driver took over, and
+        ConfigError if this user may not commit them any more."""
         if ends != self._ends:
             self._ends, self._is_new = ends, True
         waited = time.monotonic() - self._committed_at
         if self._ends and waited >= (_COMMIT_EVERY_S if self._is_new else _SAY_ALIVE_EVERY_S):
             self._begin()
-        self._raise_fenced()
+        self._raise_failure()
 
     def commit(self) -> None:
         """Commits what was reached, a last time, unless the brokers take too long: the next start relies on the
-        checkpoint, but one with another checkpoint on this. Raises Fenced."""
+        checkpoint, but one with another checkpoint on this. Raises as `reached` does."""
         end = time.monotonic() + _LAST_COMMIT_S
         while self._ends and self._waited_for() and self._begin() and self._waited_for() and self._is_refused:
             if time.monotonic() >= end:
                 _log.warning("the group's offsets are not committed; ending without it")
                 break
             time.sleep(_AGAIN_S)
-        self._raise_fenced()
+        self._raise_failure()
 
     def _begin(self) -> bool:
         """Commits in a thread of its own: while brokers come back, the client's calls have exceeded their deadline by
@@ -172,9 +181,9 @@ class StageProgress:
             return False
         return True
 
-    def _raise_fenced(self) -> None:
-        if self._fenced is not None:
-            raise self._fenced
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _commit(self, ends: Ends) -> None:
         """Commits once. If that fails, the next commit tries again."""
@@ -188,18 +197,33 @@ class StageProgress:
                 self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
         except Fenced as error:
             if isinstance(error.__cause__, Retryable):  # it says more
-                self._fenced = error
+                self._failure = error
                 return
-            self._fenced = Fenced(
+            self._failure = Fenced(
                 "another driver runs this stage", where=error.where, next_step="run one driver of a stage only"
             )
-            self._fenced.__cause__ = error
+            self._failure.__cause__ = error
         except Retryable as error:
             self._is_new = self._is_refused = True
             _log.warning("the group's offsets are not committed; trying again", extra={"reason": str(error)})
+            self._look_at_rights(error)
         except EnrichError as error:
             self._is_new = True
             _log.error("the group's offsets cannot be committed", extra={"reason": str(error)})
+            self._look_at_rights(error)
+        else:
+            self._refused_since = None
+
+    def _look_at_rights(self, error: EnrichError) -> None:
+        """The next commits would not do better: the client takes the most common of these answers for fatal."""
+        if code_of(error) not in _REFUSALS or error.__cause__ is None:
+            self._refused_since = None
+            return
+        now = time.monotonic()
+        self._refused_since = self._refused_since or now
+        if now >= self._refused_since + _DOUBT_S:
+            self._failure = mapped(error.__cause__.args[0], error.where)
+            self._failure.__cause__ = error
 
     def close(self) -> None:
         self._producer.close()

@@ -9,6 +9,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
+from enrich.admin import cluster
+from enrich.admin.topics.notes import NOTES_TOPIC, Note, ensure_notes_topic, write_notes
 from enrich.base.errors import ConfigError
 from enrich.config import load
 from enrich.dev import Addresses, temporary_stack
@@ -145,9 +147,21 @@ def test_who_sends_letters_back_is_told_which_right_on_their_topic_is_missing(se
     owner, guest = config_of(), config_of(username=GUEST)
     assert enrich("topics", "apply", "--yes", "-c", owner).returncode in (0, 4)
     with DeliveringProducer({"bootstrap.servers": secure.bootstrap_servers}) as producer:
-        letter = dead_letter(Origin("events", 0, 1, b"k", b"v"), "no json", stage="enrich", sender="")
-        producer.produce("dead", letter.key, letter.value, headers=letter.headers)
+        for topic in ("events", "enriched"):
+            letter = dead_letter(Origin(topic, 0, 1, b"k", b"v"), "no json", stage="enrich", sender="")
+            producer.produce("dead", letter.key, letter.value, headers=letter.headers)
+    for command in (("list",), ("replay", "--all", "--dry-run"), ("purge", "--all")):
+        done = enrich("dlq", *command, "-c", guest)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert "this user lacks the right DESCRIBE on topic dead" in done.stderr
     grant(secure, AclOperation.READ, name="dead")
+
+    def skipped():
+        done = enrich("dlq", "replay", "--all", "--dry-run", "--json", "--dlq", "dead", "-c", guest)
+        return [line["skipped"] for line in lines(done)] if done.returncode == 1 else []
+
+    hidden = {"this user lacks the right DESCRIBE on its topic, or there is none": 2}
+    wait_until(lambda: skipped() == [hidden], what="the letters whose topics this user may not see")
     grant(secure, AclOperation.WRITE, name="events")
 
     def told():
@@ -156,6 +170,13 @@ def test_who_sends_letters_back_is_told_which_right_on_their_topic_is_missing(se
         return "this user lacks the right DESCRIBE_CONFIGS on topic events" in done.stderr
 
     wait_until(told, what="being told of the right")
+
+
+def test_who_may_not_note_the_format_of_a_topic_is_told_the_right_and_the_topic(secure, config_of):
+    owner, guest = load(config_of()), load(config_of(username=GUEST))
+    ensure_notes_topic(cluster.Cluster(owner.kafka))
+    with pytest.raises(ConfigError, match=f"lacks the right WRITE on topic {NOTES_TOPIC}"):
+        write_notes(cluster.Cluster(guest.kafka), {"users": Note("id", "json")})
 
 
 def test_whoever_asks_for_a_topic_s_settings_is_told_which_right_is_missing(secure, config_of):

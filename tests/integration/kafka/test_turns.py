@@ -30,3 +30,16 @@ def test_the_first_has_the_turn_however_many_come_and_the_next_has_it_when_it_le
             assert not any(other.has_it(0.01) for other in others)
         first.close()
         wait_until(one_stays)
+
+
+def test_who_has_not_got_a_free_turn_yet_is_behind_nobody(cluster, new_topic):
+    topic = new_topic()
+    admin = new_admin_client(cluster.connection)
+    with ExitStack() as held:
+        first, second = (Turn(cluster.connection, admin, f"group of {topic}", topic) for _ in range(2))
+        held.enter_context(closing(first))
+        held.enter_context(closing(second))
+        while not first.has_it(0.05):
+            assert not first.is_behind
+        assert not second.has_it()
+        assert second.is_behind

@@ -193,14 +193,14 @@ class LaneModel:
         found, copies = [], dict[int, int]()
         for (pause, one), line in self.waiting.items():
             if one == number:
-                found += [(_event(message), pause, message.offset() or 0, NOT_KNOWN) for _, message in line]
+                found += [(_event(message), (pause, message.offset() or 0, NOT_KNOWN)) for _, message in line]
         copies |= {event.place[2]: len(self.logs[place]) for event, *_ in found}
         for event in map(_event, self.logs[place]):
             if not self.committed[place].has(event.offset) and event.offset >= copies.get(event.place[2], 0):
                 pause = min(max(event.tries - 1, 0), len(self.plan.pauses) - 1)
-                found.append((event, pause, NOT_KNOWN, event.offset))
+                found.append((event, (pause, NOT_KNOWN, event.offset)))
                 copies[event.place[2]] = event.offset
-        events = [(event.key, event.place[2], *places) for event, *places in found if event.key is not None]
+        events = [(event.key, event.place[2], *places) for event, places in found if event.key is not None]
         return Waiting(events, copies)
 
     @property

@@ -1,5 +1,6 @@
 """A right that is taken from a running stage ends it, and the stage says which one."""
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from enrich.base.errors import ConfigError
 from enrich.dev import Addresses, temporary_stack
 from enrich.dev.servers.secure import GUEST
+from enrich.kafka import librdkafka_settings
+from enrich.stage.progress.group import StageProgress
 from tests.support.kafka.topics import Cluster
 from tests.support.seed import variants
 from tests.support.stage.runs import Run, running, until_all
@@ -98,6 +101,30 @@ def test_a_stage_that_may_not_write_a_topic_any_more_ends_and_names_it(
         error = ends_as_a_refusal(run, guarded, [event])
     assert guarded.topic(f"enrich.{topic}") in str(error)
     assert "grant" in str(error.next_step)
+
+
+@pytest.mark.parametrize("kind", [ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP])
+def test_a_stage_in_batches_that_may_not_commit_its_offsets_any_more_ends_and_names_the_right(guarded, rights, kind):
+    stage, source = guarded.stage("enrich", []), guarded.topic("enrich.in")
+    connection, pipeline = librdkafka_settings(guarded.pipeline.kafka), guarded.document["name"]
+    own = f"enrich.{pipeline}.enrich"
+    with closing(StageProgress(connection, pipeline, stage)) as progress:
+        progress.take_over()
+        progress.reached({source: {0: 0}})
+        progress.commit()
+        rights.take(kind, own, pattern=PREFIXED)
+        refused: list[ConfigError] = []
+
+        def ends():
+            try:
+                progress.reached({source: {0: 0}})
+            except ConfigError as error:
+                refused.append(error)
+            return bool(refused)
+
+        wait_until(ends, what="the end of the stage", deadline_s=60)
+    assert own in str(refused[0])
+    assert "grant" in str(refused[0].next_step)
 
 
 def test_a_start_without_the_right_on_its_group_names_the_group(spark, guarded, rights):
