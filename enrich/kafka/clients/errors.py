@@ -100,6 +100,8 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
 _NEXT_STEPS_BY_CODE: dict[int, str] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
     KafkaError._UNKNOWN_TOPIC: "create the topic, or correct its name",
+    KafkaError.TOPIC_EXCEPTION: "choose another name: brokers take those for equal that differ in . and _ only; the "
+    "names of retry topics, tallies and the like follow from those of pipeline and route",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user the rights on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "grant this user the rights on the consumer group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant this user the rights on the cluster",
@@ -107,8 +109,8 @@ _NEXT_STEPS_BY_CODE: dict[int, str] = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "correct kafka.security: user name, password and mechanism",
     KafkaError._AUTHENTICATION: "correct kafka.security: user name, password and mechanism",
     KafkaError._SSL: "correct kafka.security: protocol and certificate files",
-    KafkaError.INVALID_TIMESTAMP: "set the clock of this host, or that of the brokers: they refuse times that differ from "
-    "theirs by more than message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms of the topic",
+    KafkaError.INVALID_TIMESTAMP: "set the clock of this host, or that of the brokers: they refuse times that differ "
+    "from theirs by more than message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms of the topic",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic, or make the record smaller",
 }
 

@@ -90,6 +90,15 @@ def test_a_plan_says_what_others_may_need_of_what_it_takes_away(write_config, cl
     assert notes["delete.retention.ms"] is None
 
 
+def test_a_name_that_brokers_take_for_another_one_is_told_with_what_to_do(write_config, cluster):
+    name = f"collides.{time.time_ns()}"
+    cluster.topics.create(name.replace(".", "_"))
+    done = enrich("topics", "apply", "--yes", "-c", pipeline(write_config, name))
+    assert done.returncode == 2, done.stderr
+    assert "collides with existing topic" in done.stderr
+    assert "differ in . and _ only" in done.stderr
+
+
 def test_a_check_names_every_fault_of_the_records(write_config, cluster, name):
     cluster.topics.create(name, partitions=2)
     cluster.produce(name, [(None, b"{}"), (b"large", b"x" * 5_000)])
