@@ -69,8 +69,11 @@ def test_a_name_that_nobody_can_look_up_is_refused(address, host):
 )
 def test_a_name_that_others_read_as_another_one_is_refused(address):
     """Events would go to strasse.example."""
-    why = why_unusable(address)
-    assert why is not None and "write it in ASCII" in why
+    assert "read in two ways, \u00df or \u03c2: write it in ASCII" in str(why_unusable(address))
+
+
+def test_a_name_with_letters_that_are_too_new_is_to_be_written_in_ascii():
+    assert "letters that cannot be looked up: write it in ASCII" in str(why_unusable("https://\U0001f980.example"))
 
 
 @pytest.mark.parametrize(
