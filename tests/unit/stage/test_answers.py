@@ -14,12 +14,13 @@ from enrich.config.types.columns import parse_columns
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.lookups import StageLookup
 from enrich.stage.task.spec import TaskSpec
-from enrich.stage.worker.answers import AHEAD_MS, Questions, answered
+from enrich.stage.worker.answers import AHEAD_MS, NotYet, Questions, answered
 from stores.clock import SystemClock
 from stores.freshness import MarkStale
 from stores.protocol import TableSpec, TableUpdate
 from stores.table import RowVersion, Status, row_versions
 from tests.support.stores.memory_store import MemoryStore
+from tests.support.waiting import wait_until
 
 COLUMNS = parse_columns("plan string")
 BOUND_MS = 60_000
@@ -92,3 +93,28 @@ def test_a_time_far_ahead_does_not_hold_the_events_beside_it(time_ms):
     found = answers(waiting, now, ["ann", "nobody"], [now, min(now + time_ms, 2**62)])
     assert [each["fate"] for each in found] == [Fate.FORWARD, Fate.DLQ]
     assert time.monotonic() - began < 20, "it waited for the table's deadline"
+
+
+class TablesOfAPiece(Tables):
+    """As a slot has them, which does something else meanwhile."""
+
+    def pause(self):
+        raise NotYet
+
+
+def test_nor_does_it_hold_the_events_of_its_partition_in_a_slot():
+    waiting = replace(LOOKUP, last_resort=OnMiss.dlq, waits=True)
+    began, now = time.monotonic(), SystemClock().now_ms()
+    tables = TablesOfAPiece(now)
+    times = pa.array([now + AHEAD_MS + 3_600_000], pa.timestamp("ms", tz="UTC"))
+    questions = Questions(np.ones(1, np.bool_), [pa.array(["nobody"])], times)
+
+    def answer():
+        tables.renew()
+        try:
+            return answered(TaskSpec("", (waiting,), (), lineage=True), tables, questions, since=began).to_pylist()
+        except NotYet:
+            return None
+
+    found = wait_until(answer, what="the answer, before the table's deadline", deadline_s=20)
+    assert found is not None and found[0]["fate"] == Fate.DLQ
