@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from enrich.config import Compaction, Invalid, Pipeline, retry_in_topics, retry_out_topic, retry_topics
 from enrich.config.sections.sync.sources import tables_topic
+from enrich.config.types.encoding import Format
 from enrich.delivery.holds import holds_topic
 from enrich.tally.writing import KEPT
 
@@ -99,7 +100,7 @@ def _of_tables(pipeline: Pipeline) -> Iterator[Used]:
 
 def _of_stages(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
     for name, stage in pipeline.stages.items():
-        source = _format(str(stage.source.format), stage.source.framing)
+        source = _format_of_any(str(stage.source.format), stage.source.framing)
         by = f"source of stage {name}"
         for topic in stage.source.all_topics:
             yield Used(topic, Use.events, by, READS, source)
@@ -121,7 +122,7 @@ def _of_sync(pipeline: Pipeline, of_tables: Mapping[str, Collection[str]]) -> It
     if pipeline.sync is None:
         return
     for name, route in pipeline.sync.writeback.items():
-        form = _format(str(route.format), route.framing)
+        form = _format_of_any(str(route.format), route.framing)
         yield Used(route.topic, Use.rows, f"write-back route {name}", READS, form)
         yield Used(route.dlq, Use.letters, f"dead letters of route {name}", WRITES)
         for topic, _ in retry_topics(pipeline.name, name, route.retries):
@@ -139,7 +140,7 @@ def _of_sync(pipeline: Pipeline, of_tables: Mapping[str, Collection[str]]) -> It
 
 def _of_ingest(pipeline: Pipeline) -> Iterator[Used]:
     for name, entry in pipeline.ingest.items():
-        form = _format(str(entry.format), entry.framing)
+        form = _format_of_any(str(entry.format), entry.framing)
         yield Used(entry.topic, Use.events, f"ingest {name}", WRITES, form, is_acknowledged=True)
         if entry.invalid is Invalid.dlq:
             yield Used(entry.dlq, Use.letters, f"dead letters of ingest {name}", WRITES)
@@ -166,6 +167,11 @@ def _of_expel(pipeline: Pipeline) -> Iterator[Used]:
             )
     if pipeline.expel:
         yield Used(holds_topic(pipeline.name), Use.holds, "holds of expel routes", READS | WRITES)
+
+
+def _format_of_any(name: str, framing: object) -> str | None:
+    """None if any record may be taken so: another pipeline may know more of them."""
+    return None if name in (Format.bytes, Format.string) else _format(name, framing)
 
 
 def _format(name: str, framing: object) -> str:

@@ -90,6 +90,18 @@ def test_a_plan_says_what_others_may_need_of_what_it_takes_away(write_config, cl
     assert notes["delete.retention.ms"] is None
 
 
+def test_what_one_pipeline_takes_as_text_may_be_another_one_s_json(write_config, cluster, name):
+    for number, order in enumerate((("writes", "reads"), ("reads", "writes"))):
+        topic = f"{name}.{number}"
+        entry = f"{{path: /p, topic: {topic}, format: json}}"
+        stage = f"{{source: {{topic: {topic}, format: string}}, sink: {{topic: {topic}.out}}}}"
+        sections = {"writes": f"tallies: false\ningest: {{plays: {entry}}}\n", "reads": f"stages: {{pass: {stage}}}\n"}
+        for each in order:
+            done = enrich("topics", "apply", "--yes", "-c", write_config(sections[each], name=f"{each}.yaml"))
+            assert done.returncode == 0, done.stdout
+        assert enrich("topics", "check", "-c", write_config(sections["reads"]), "--settings-only").returncode == 0
+
+
 def test_a_name_that_brokers_take_for_another_one_is_told_with_what_to_do(write_config, cluster):
     name = f"collides.{time.time_ns()}"
     cluster.topics.create(name.replace(".", "_"))

@@ -46,6 +46,15 @@ def test_each_topic_gets_the_policy_and_the_rights_of_its_use():
     assert topics["out"].rights == {Right.write, Right.describe, Right.describe_configs}  # how large a record it takes
 
 
+def test_who_takes_records_as_bytes_or_text_does_not_say_what_they_are():
+    """A topic may be one pipeline's json, and another one's text."""
+    entry = "ingest:\n  plays: {path: /plays, topic: new, format: bytes}\n"
+    topics = wanted(entry)
+    assert (topics["raw"].format, topics["new"].format, topics["out"].format) == (None, None, "json")
+    assert wanted(entry.replace("bytes", "json"))["new"].format == "json"
+    assert topics["old"].format == "string"  # a table's rows
+
+
 def test_a_topic_of_keys_to_preload_is_read_and_may_have_any_policy():
     loader = "loader: {http: 'http://h/{key}'}, on_demand: true"
     accounts = f"  accounts: {{{loader}, preload: {{topic: keys}}, columns: 'plan string'}}\n"
