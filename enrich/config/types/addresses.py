@@ -92,7 +92,7 @@ def _why_no_name(hosts: str) -> str | None:
         try:
             host.encode("idna")
         except UnicodeError:
-            if not host.isascii():  # Python knows the letters of Unicode 3.2
+            if not host.isascii():
                 return "the host's name has letters that cannot be looked up: write it in ASCII, xn--..."
             return (
                 "the host's name has an empty part, or one of more than 63 letters: perhaps a variable in it is empty"

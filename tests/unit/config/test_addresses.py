@@ -72,8 +72,9 @@ def test_a_name_that_others_read_as_another_one_is_refused(address):
     assert "read in two ways, \u00df or \u03c2: write it in ASCII" in str(why_unusable(address))
 
 
-def test_a_name_with_letters_that_are_too_new_is_to_be_written_in_ascii():
-    assert "letters that cannot be looked up: write it in ASCII" in str(why_unusable("https://\U0001f980.example"))
+@pytest.mark.parametrize("name", ["\ue000.example", "a\u05d0.example"])
+def test_a_name_with_letters_that_no_name_has_is_to_be_written_in_ascii(name):
+    assert "letters that cannot be looked up: write it in ASCII" in str(why_unusable(f"https://{name}/hook"))
 
 
 @pytest.mark.parametrize(
