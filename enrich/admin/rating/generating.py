@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from enrich.admin.rating.samples import Samples
 from enrich.kafka import Connection, new_producer
 from enrich.kafka.clients.ending import discard
+from enrich.kafka.clients.errors import mapped
 from enrich.kafka.identity import EVENT_TIME
 
 _TICK_S = 0.02
@@ -91,7 +92,7 @@ class KafkaTarget:
             except BufferError:
                 continue
             except KafkaException as exception:
-                raise OSError(exception.args[0].str()) from exception
+                raise OSError(self._told(exception.args[0])) from exception
         self._producer.poll(0)
         return self._taken()
 
@@ -105,7 +106,10 @@ class KafkaTarget:
         if error is None:
             self._acknowledged += 1
         else:
-            self._why = self._why or error.str()
+            self._why = self._why or self._told(error)
+
+    def _told(self, error: KafkaError) -> str:
+        return str(mapped(error, f"topic {self._topic}"))
 
     def _taken(self) -> int:
         taken, self._acknowledged = self._acknowledged, 0

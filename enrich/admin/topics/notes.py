@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import batches_of
+from enrich.admin.rights import needs
 from enrich.kafka import COMPACTED, DeliveringProducer
 from enrich.kafka.records import key_of, value_of
 
@@ -42,7 +43,7 @@ def read_notes(cluster: Cluster) -> dict[str, Note]:
 
 def write_notes(cluster: Cluster, notes: Mapping[str, Note]) -> None:
     """Returns once the notes are acknowledged. The notes topic must exist."""
-    with DeliveringProducer(cluster.connection) as producer:
+    with needs("WRITE", f"topic {NOTES_TOPIC}"), DeliveringProducer(cluster.connection) as producer:
         for topic, note in notes.items():
             fields = {name: value for name, value in asdict(note).items() if value is not None}
             producer.produce(NOTES_TOPIC, topic.encode(), json.dumps(fields, sort_keys=True).encode())

@@ -10,6 +10,7 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from enrich.admin import cluster
+from enrich.admin.rating.generating import KafkaTarget
 from enrich.admin.topics.notes import NOTES_TOPIC, Note, ensure_notes_topic, write_notes
 from enrich.base.errors import ConfigError
 from enrich.config import load
@@ -177,6 +178,18 @@ def test_who_may_not_note_the_format_of_a_topic_is_told_the_right_and_the_topic(
     ensure_notes_topic(cluster.Cluster(owner.kafka))
     with pytest.raises(ConfigError, match=f"lacks the right WRITE on topic {NOTES_TOPIC}"):
         write_notes(cluster.Cluster(guest.kafka), {"users": Note("id", "json")})
+
+
+def test_a_rating_whose_events_may_not_be_written_names_the_topic_and_the_right(secure, config_of):
+    assert enrich("topics", "apply", "--yes", "-c", config_of()).returncode in (0, 4)
+    target = KafkaTarget(librdkafka_settings(load(config_of(username=GUEST)).kafka), "enriched")
+    try:
+        target.send([b"{}"], 0)
+        told = target.close().why
+    except OSError as error:
+        told = str(error)
+    assert "topic enriched" in str(told)
+    assert "grant this user the rights on the topic" in str(told)
 
 
 def test_whoever_asks_for_a_topic_s_settings_is_told_which_right_is_missing(secure, config_of):
