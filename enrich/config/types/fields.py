@@ -294,4 +294,12 @@ HttpUrl = Annotated[
 _PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 LISTEN_PATTERN = rf"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):{_PORT}$"
 
+_HEX = "[0-9A-Fa-f.]*"
+HostAddress = Annotated[
+    str,
+    Matching(
+        rf"^(\[?{_HEX}:{_HEX}:[0-9A-Fa-f:.]*\]?|[A-Za-z0-9._-]+)$",
+        "an address without a port, such as 0.0.0.0 or ::",
+    ),
+]
 ListenAddress = Annotated[str, Matching(LISTEN_PATTERN, "an address such as 127.0.0.1:9400 or [::1]:9400")]

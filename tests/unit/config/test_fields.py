@@ -9,6 +9,7 @@ from tests.unit.config.helpers import ABSENT, AVRO, LOOKUP, RECORD, changed, tol
 NAME = "expected a name of at most 63 letters, digits, _ and - that starts with a letter or digit"
 TOPIC = "expected a topic name of at most 249 letters, digits, . _ and -"
 MAPPING = "expected a mapping (`key: value` pairs)"
+ADDRESS = "expected an address without a port, such as 0.0.0.0 or ::"
 SERVERS = "expected servers such as host:9092, separated by commas"
 
 REFUSED: list[tuple[str, Any, str]] = [
@@ -25,6 +26,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("kafka.bootstrap_servers", "localhost", f"{SERVERS}, got localhost"),
     ("kafka.bootstrap_servers", ["a:1", "b:99999"], f"{SERVERS}, got b:99999"),
     ("kafka.bootstrap_servers", "a:1,,b:1", f"{SERVERS}, got an empty text"),
+    ("agent.metrics_address", "0.0.0.0:9404", f"{ADDRESS}, got 0.0.0.0:9404"),
+    ("agent.metrics_address", "[::]:9404", f"{ADDRESS}, got [::]:9404"),
+    ("stages.enrich.metrics_address", "", f"{ADDRESS}, got an empty text"),
     ("kafka.bootstrap_servers", "::1:9092", f"{SERVERS}, got ::1:9092; an IPv6 address stands in brackets"),
     ("kafka.bootstrap_servers", [], "expected servers such as host:9092, got an empty list"),
     ("kafka.bootstrap_servers", 9092, "expected text, got the number 9092: put it in quotes"),
@@ -156,3 +160,8 @@ def test_a_whole_number_may_be_the_default_of_a_double_whose_type_is_an_object()
 
 def test_an_avro_table_may_have_its_schema_inline() -> None:
     assert told(changed(("tables.users.format", "avro"), ("tables.users.schema", AVRO))) == []
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "localhost", "::", "[::]", "::1", "[fd00::2]", "::ffff:127.0.0.1"])  # noqa: S104
+def test_an_address_without_a_port_is_taken(address: str) -> None:
+    assert told(changed(("agent.metrics_address", address))) == []

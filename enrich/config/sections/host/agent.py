@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated
 
-from enrich.config.types.fields import Between, Section, Text
+from enrich.config.types.fields import Between, HostAddress, Section
 from enrich.config.types.quantities import Duration
 
 
@@ -15,5 +15,5 @@ class AgentSection(Section):
     metrics_port: Annotated[int, Between(1, 65535)] | None = None
     """TCP port on which Prometheus reads the agent's metrics; 1 to 65535. The Unix socket `agent.sock` in the store's
     directory always has them."""
-    metrics_address: Text = "127.0.0.1"
+    metrics_address: HostAddress = "127.0.0.1"
     """Local address on which that port listens."""

@@ -13,6 +13,7 @@ from enrich.config.types.fields import (
     Between,
     Expressions,
     Flag,
+    HostAddress,
     Identifier,
     Location,
     Name,
@@ -158,7 +159,7 @@ class Stage(Section):
     `./checkpoints/<pipeline>/<stage>`."""
     metrics_port: Annotated[int, Between(1, 65535)] | None = None
     """TCP port on which Prometheus reads the stage's metrics from its driver; 1 to 65535."""
-    metrics_address: Text = "127.0.0.1"
+    metrics_address: HostAddress = "127.0.0.1"
     """Local address on which that port listens."""
 
     @property
