@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cached_property
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from edge_service.losses import Losses
 from edge_service.old_pauses import old_pauses
@@ -22,6 +22,7 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import BadRecord, CorruptState, EnrichError, Fatal, Fenced, Retryable
 from enrich.config import Pipeline, Role
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
+from enrich.kafka.clients.errors import code_of
 from enrich.kafka.clients.settings import member_settings
 from enrich.kafka.retries import Place
 from enrich.service.meters import Meter
@@ -312,7 +313,8 @@ class _Work:
         if is_unknown or isinstance(error, Fenced | Fatal | CorruptState):
             raise Retryable(error.what, where=error.where, next_step="the route begins again by itself") from error
         pause_s = self._backoff.next_s()
-        if isinstance(error, BadRecord):
+        # Its time is that of this moment: brokers that refuse it refuse all, until somebody sets a clock.
+        if isinstance(error, BadRecord) and code_of(error) != KafkaError.INVALID_TIMESTAMP:
             # The brokers refuse a whole batch: halve it until the record is found.
             first, is_alone = place(messages[0]), len(messages) == 1
             if not is_alone or first not in self._refused:

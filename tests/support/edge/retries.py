@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from edge_service.retrier.program import routes_of
 from edge_service.retrier.route import RetryRoute
@@ -52,6 +53,12 @@ class RetryWorld:
     def make_topics(self, partitions: int = 2) -> None:
         for topic in self.topics():
             self.cluster.topics.create(topic, partitions=partitions)
+
+    def set_topic(self, topic: str, name: str, value: str) -> None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        (changed,) = self.admin.incremental_alter_configs([resource]).values()
+        changed.result(30)
 
     def data(self, listen: str = "127.0.0.1:0") -> dict[str, Any]:
         http = {"http": {"url": "https://example.org/events"}}

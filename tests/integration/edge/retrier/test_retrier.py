@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from edge_service.retrier.reading import Reading
 from enrich.base.errors import Retryable
@@ -330,10 +329,7 @@ def test_a_record_that_brokers_refuse_is_found_among_its_neighbours(world: Retry
     with running(world) as retrier:
         world.put([0])
         world.wait_for([0])
-        entry = ConfigEntry("max.message.bytes", "10000", incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, world.retry_out(), incremental_configs=[entry])
-        (changed,) = world.admin.incremental_alter_configs([resource]).values()
-        changed.result(30)
+        world.set_topic(world.retry_out(), "max.message.bytes", "10000")
         world.put(range(1, 5))
         put_large(world, 20_000)
         world.put(range(6, 100))
@@ -341,3 +337,18 @@ def test_a_record_that_brokers_refuse_is_found_among_its_neighbours(world: Retry
         wait_until(lambda: retrier.pause()["waiting"] == 0, what="nothing to wait any more")
     assert world.came_out() == Counter([*range(5), *range(6, 100)])
     require_one_dead_letter(world)
+
+
+def test_events_whose_time_brokers_refuse_are_no_dead_letters_and_come_out_once_they_take_it(
+    world: RetryWorld,
+) -> None:
+    """As while the clock of the host is an hour ahead of theirs."""
+    world.set_topic(world.retry_out(), "message.timestamp.before.max.ms", "0")
+    world.cluster.topics.create(f"{world.name}.acme.dlq")
+    world.put(range(10))
+    with running(world) as retrier:
+        wait_until(lambda: "clock" in str(retrier.status().last_error), what="being told of the clock")
+        world.set_topic(world.retry_out(), "message.timestamp.before.max.ms", str(2**62))
+        world.wait_for(range(10))
+        assert retrier.status().counters["dead_letters"] == 0
+    assert world.came_out() == Counter(range(10))
