@@ -92,7 +92,8 @@ def check_topic(
 def _of_settings(wanted: Wanted, actual: Actual, note: Note | None) -> Iterator[Finding]:
     settings, apply = actual.settings, "`enrich topics plan` shows the change, `apply` makes it"
     policy, want = settings.get("cleanup.policy"), wanted.settings.get("cleanup.policy")
-    if policy is not None and want is not None and _words(policy) != _words(want):
+    is_ours = "cleanup.policy" not in wanted.as_made
+    if policy is not None and want is not None and is_ours and _words(policy) != _words(want):
         yield Finding(Problem.policy, f"cleanup.policy is {policy}, and should be {want}", apply)
     if settings.get("unclean.leader.election.enable") == "true":
         what = "a replica that lacks records may become the leader: acknowledged records would be lost"

@@ -141,6 +141,8 @@ def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: in
         yield Step(Kind.refused, wanted.name, "replication", before, after, why)
     for name, value in wanted.settings.items():
         now = actual.settings.get(name)
+        if name in wanted.as_made:
+            continue
         if not _same(now, value) and not (name in wanted.at_least and is_enough(now, value)):
             yield Step(Kind.set, wanted.name, name, now, value, _meaning(name, now, value))
     if wanted.format is not None and (note is None or note.topic_id != actual.topic_id):

@@ -48,6 +48,8 @@ class Wanted:
     """How its values are encoded, if the configuration says so."""
     at_least: frozenset[str] = frozenset()
     """The settings that may also be greater, and `partitions`."""
+    as_made: frozenset[str] = frozenset()
+    """The settings that it gets if it has to be made, and keeps as they are if it is there."""
     alike: "Alike | None" = None
     is_acknowledged: bool = False
     """Somebody outside was told that its records are safe."""
@@ -96,9 +98,16 @@ def _wanted(pipeline: Pipeline, name: str, uses: list[Used]) -> Wanted:
         wishes,
         form,
         frozenset({"retention.ms"}) if any(used.kept for used in uses) else frozenset(),
+        _as_made(use, uses, wishes),
         _alike(pipeline, uses),
         any(used.is_acknowledged for used in uses),
     )
+
+
+def _as_made(use: Use, uses: list[Used], wishes: TopicWishes) -> frozenset[str]:
+    """Events that others write may be the rows of their table: by age they would be deleted."""
+    is_only_read = use is Use.events and not any(Right.write in used.rights for used in uses)
+    return frozenset({"cleanup.policy"}) if is_only_read and wishes.cleanup is None else frozenset()
 
 
 def _alike(pipeline: Pipeline, uses: list[Used]) -> Alike | None:

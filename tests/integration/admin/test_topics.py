@@ -90,6 +90,16 @@ def test_a_plan_says_what_others_may_need_of_what_it_takes_away(write_config, cl
     assert notes["delete.retention.ms"] is None
 
 
+def test_whoever_only_reads_the_changes_of_a_table_does_not_have_them_deleted(write_config, cluster, name):
+    tables = pipeline(write_config, name)
+    assert enrich("topics", "apply", "--yes", "-c", tables).returncode == 0
+    reads = write_config(f"expel:\n  r: {{topic: {name}, to: {TO}, retries: [], dlq: {name}.dead}}\n", name="r.yaml")
+    for command in (("apply", "--yes"), ("plan",), ("check",)):
+        assert enrich("topics", *command, "-c", reads).returncode == 0
+    assert cluster.topics.settings(name)["cleanup.policy"] == "compact"
+    assert enrich("topics", "plan", "-c", tables).returncode == 0
+
+
 def test_what_one_pipeline_takes_as_text_may_be_another_one_s_json(write_config, cluster, name):
     for number, order in enumerate((("writes", "reads"), ("reads", "writes"))):
         topic = f"{name}.{number}"

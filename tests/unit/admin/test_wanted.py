@@ -46,6 +46,14 @@ def test_each_topic_gets_the_policy_and_the_rights_of_its_use():
     assert topics["out"].rights == {Right.write, Right.describe, Right.describe_configs}  # how large a record it takes
 
 
+def test_how_events_are_kept_that_others_write_is_decided_only_where_their_topic_is_made():
+    """They may be the changes of a table of another pipeline."""
+    topics = wanted()
+    assert (topics["raw"].as_made, topics["out"].as_made) == ({"cleanup.policy"}, frozenset())
+    assert wanted("ingest:\n  plays: {path: /plays, topic: raw, format: json}\n")["raw"].as_made == frozenset()
+    assert wanted("topics: {raw: {cleanup: delete}}\n")["raw"].as_made == frozenset()
+
+
 def test_who_takes_records_as_bytes_or_text_does_not_say_what_they_are():
     """A topic may be one pipeline's json, and another one's text."""
     entry = "ingest:\n  plays: {path: /plays, topic: new, format: bytes}\n"
