@@ -85,7 +85,9 @@ class HttpClient:
                     self._busy.add(pooled.connection)
                     return await pooled.connection.exchange(head, body)
             except TimeoutError:
-                what = "connection" if pooled is None else "whole answer"
+                is_sought = self._names.are_sought and not self._is_closed
+                sought = f"address of {self._target.name}" if is_sought else "connection"
+                what = sought if pooled is None else "whole answer"
                 when = "before the client was closed" if self._is_closed else f"within {self._timeout_s:g} s"
                 reason = f"no {what} {when}"
                 raise NoAnswer(reason, may_have_arrived=pooled is not None) from None

@@ -53,6 +53,11 @@ class Names:
         """Those that took no connection when another did; until when they come last."""
         self._asking: asyncio.Task[list[Place]] | None = None
 
+    @property
+    def are_sought(self) -> bool:
+        """Whether the system has been asked, and has not said."""
+        return self._asking is not None
+
     async def places(self) -> list[Place]:
         """Where to try, the best first. Raises NoAnswer, and ConfigError if no address may be connected to."""
         if self._places and asyncio.get_running_loop().time() < self._until:

@@ -201,7 +201,7 @@ def test_a_silent_name_server_is_asked_once_and_bounded_by_the_timeout():
 
     outcomes = uvloop.run(post())
     assert [(type(none), str(none), none.may_have_arrived) for none in outcomes] == [
-        (NoAnswer, "no connection within 0.3 s", False)
+        (NoAnswer, "no address of hook.example within 0.3 s", False)
     ] * 4
     assert asked == ["hook.example"]
 
