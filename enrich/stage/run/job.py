@@ -5,19 +5,20 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from enrich.base.build import build
 from enrich.base.errors import ConfigError, EnrichError, Fatal
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay
 from enrich.host.reader.spawn import ensure_agent
 from enrich.kafka import librdkafka_settings
-from enrich.stage.daemon import STATE_DIR
+from enrich.stage.daemon import BUILD, STATE_DIR
 from enrich.stage.run.stage_run import StageRun
 from enrich.stage.run.start import RunOptions
 from enrich.stage.run.topics import checked_topics
@@ -50,6 +51,7 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
             master=options.master,
             settings={
                 f"spark.executorEnv.{STATE_DIR}": pipeline.state_dir,
+                **_own_build(options.master),
                 **settings.session,
                 **options.settings,
             },
@@ -87,6 +89,12 @@ def _said_of_a_dead_jvm(spark: SparkSession) -> Iterator[None]:
 
 def _ending(code: int) -> str:
     return f"the code {code}" if code >= 0 else f"the signal {signal.Signals(-code).name}"
+
+
+def _own_build(master: str | None) -> Mapping[str, str]:
+    """For workers that may run from other files than this process."""
+    found = None if master is not None and master.partition("[")[0] == "local" else build()
+    return {} if found is None else {f"spark.executorEnv.{BUILD}": found}
 
 
 def _begin_agent(pipeline: Pipeline) -> None:

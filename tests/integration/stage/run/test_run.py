@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from enrich.stage.daemon import BUILD
 from enrich.stage.progress.checkpoint import STOP_MARKER
 from tests.support.processes import python_daemons
 from tests.support.spark.quick_jvm import quick_jvm
@@ -82,6 +83,14 @@ def test_a_table_that_is_not_loaded_by_its_deadline_ends_the_program_with_3(worl
     assert "never complete" in told
     assert "host " in told
     assert "Traceback" not in told
+
+
+def test_workers_of_another_build_than_the_driver_end_the_program_with_2_and_say_so(world):
+    world.stage("enrich", [])
+    world.send("enrich", [{"id": 1}])
+    with running_stage(world, "enrich", "--conf", f"spark.executorEnv.{BUILD}=another") as running:
+        assert running.end() == 2
+        assert "than the stage's driver (build another)" in running.told()
 
 
 def test_an_unknown_stage_and_a_bad_expression_end_with_2_and_say_where(world):
