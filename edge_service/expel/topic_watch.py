@@ -67,12 +67,13 @@ class TopicWatch:
                     self._idle.set()
 
     def _run(self, idle: threading.Event) -> None:
-        topics = self._topics()
+        topics: Topics | None = None
         while not idle.wait(_LOOK_EVERY_S):
             with self._lock:
                 watched = list(self._watched)
             names = {topic for each in watched for topic in each.topics}
             try:
+                topics = topics or self._topics()
                 now = topics.identities(names) if names else {}
             except EnrichError as error:
                 _log.debug("topics cannot be looked at: %s", error)
