@@ -20,6 +20,12 @@ _HAS_RELEASES = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute
                WHERE attrelid = to_regclass('enrich_sync_markers') AND attname = 'release' AND NOT attisdropped)
 """
+# Marks have the name of their table as it was given. Found by a search path, it may be that of others, too.
+_MAY_BE_OTHERS = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class t, pg_catalog.pg_class m
+               WHERE t.oid = to_regclass(%s) AND m.oid = to_regclass('enrich_sync_markers')
+               AND array_length(parse_ident(%s), 1) = 1 AND t.relnamespace <> m.relnamespace)
+"""
 # For a table from before there were releases. The column is only named where a route has them.
 _ADD_RELEASES = "ALTER TABLE enrich_sync_markers ADD COLUMN IF NOT EXISTS release bigint"
 
@@ -74,6 +80,16 @@ class Markers:
                 where=where,
                 next_step=f"let its owner run: {_ADD_RELEASES}",
             ) from error
+
+    def remarks(self, connection: Any) -> list[str]:
+        """Warnings."""
+        if connection.execute(_MAY_BE_OTHERS, [self._target, self._target]).fetchone() != (True,):
+            return []
+        return [
+            f"deleted keys of {self._target} are remembered under this name in {TABLE} of another schema: if a table of "
+            "the same name in a third schema shares it, each lacks rows that the other one has deleted; name the table "
+            "with its schema"
+        ]
 
     def mark(self, connection: Any, keys: pa.BinaryArray, versions: list[str]) -> int:
         """Returns how many marks are new or newer. `versions`: array literals."""

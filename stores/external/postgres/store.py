@@ -38,7 +38,10 @@ class PostgresStore:
     def check(self) -> list[str]:
         self._made = None
         self._statements()
-        return []
+        if self._location.deleted_column is not None:
+            return []
+        with self._session.connection() as connection:
+            return self._markers.remarks(connection)
 
     def incarnation(self) -> str:
         with self._session.connection() as connection:
