@@ -86,8 +86,8 @@ class Markers:
         if connection.execute(_MAY_BE_OTHERS, [self._target, self._target]).fetchone() != (True,):
             return []
         return [
-            f"deleted keys of {self._target} are remembered under this name in {TABLE} of another schema: if a table of "
-            "the same name in a third schema shares it, each lacks rows that the other one has deleted; name the table "
+            f"deleted keys of {self._target} are remembered under this name in {TABLE} of another schema: if a table "
+            "of the same name in a third schema shares it, each lacks rows that the other one has deleted; name the table "
             "with its schema"
         ]
 

@@ -49,7 +49,7 @@ def test_marks_in_another_schema_are_told_of_unless_the_table_is_named_with_its_
             database.execute(f"CREATE SCHEMA {schema}")
             database.execute(f"CREATE TABLE {schema}.plans (id text PRIMARY KEY, version bigint NOT NULL)")
     key = pa.array([b"ann"], pa.binary())
-    row, gone = (pa.array([value], pa.struct([])) for value in ({}, None))
+    row, gone = pa.array([{}], pa.struct([])), pa.array([None], pa.struct([]))
 
     def written(table: str) -> tuple[int, list[str]]:
         """Of a row that is older than its deletion in the other schema's table."""
