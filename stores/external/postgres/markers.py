@@ -87,8 +87,8 @@ class Markers:
             return []
         return [
             f"deleted keys of {self._target} are remembered under this name in {TABLE} of another schema: if a table "
-            "of the same name in a third schema shares it, each lacks rows that the other one has deleted; name the table "
-            "with its schema"
+            "of the same name in a third schema shares it, each lacks rows that the other one has deleted; name the "
+            "table with its schema"
         ]
 
     def mark(self, connection: Any, keys: pa.BinaryArray, versions: list[str]) -> int:
