@@ -30,8 +30,8 @@ _COMMIT_EVERY_S = 1.0
 _SAY_ALIVE_EVERY_S = 5.0
 """How often a driver without events checks whether another one took over."""
 _SAY_USED_EVERY_S = 600.0
-"""How often a driver that has nothing to commit uses its transactional id: brokers forget one that nobody has used for
-some days, and its producer can never write again."""
+"""How often a driver whose slots commit uses its own transactional id: brokers forget one that nobody has used for some
+days, and its producer can never write again."""
 _REFUSALS = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -115,7 +115,7 @@ class StageProgress:
 
     def say_used(self, topic: str) -> None:
         """Uses the transactional id now and then, where no commits do. Raises Fenced as `require_newest` does."""
-        if not self._ends and time.monotonic() - self._used_at >= _SAY_USED_EVERY_S:
+        if time.monotonic() - self._used_at >= _SAY_USED_EVERY_S:
             with suppress(Retryable):  # then it is tried again
                 self.require_newest(topic)
 

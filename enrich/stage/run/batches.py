@@ -120,7 +120,6 @@ class BatchFlow:
             self.source = self._watching.known
             self.source.keep_with(self._start.checkpoint)
         self._start.progress.reached(ends_of(self._running.lastProgress))
-        self._start.progress.say_used(next(iter(self.source.ids)))
 
     def drain(self) -> None:
         try:

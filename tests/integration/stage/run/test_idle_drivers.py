@@ -1,6 +1,4 @@
-"""A driver that has nothing to commit uses its transactional id all the same: brokers forget one that nobody uses."""
-
-import pytest
+"""A driver whose slots commit uses its own transactional id all the same: brokers forget one that nobody uses."""
 
 from enrich.base.errors import Fenced
 from enrich.stage.progress import group
@@ -12,8 +10,7 @@ AT_THE_START = 3
 """How often a driver uses it until its slots are at work."""
 
 
-@pytest.mark.parametrize("profile", ["realtime", "latency"])
-def test_a_driver_without_events_goes_on_using_its_id(spark, world, profile, monkeypatch):
+def test_a_driver_of_slots_goes_on_using_its_id(spark, world, monkeypatch):
     asked, require_newest = [], StageProgress.require_newest
 
     def require_and_tell(progress, topic):
@@ -22,7 +19,7 @@ def test_a_driver_without_events_goes_on_using_its_id(spark, world, profile, mon
 
     monkeypatch.setattr(group, "_SAY_USED_EVERY_S", 0.1)
     monkeypatch.setattr(StageProgress, "require_newest", require_and_tell)
-    stage = world.stage("enrich", [], profile=profile)
+    stage = world.stage("enrich", [], profile="realtime")
     with running(spark, world, stage) as run:
         wait_until(lambda: run.error or len(asked) > AT_THE_START, what="a further use")
         world.progress(stage).take_over()
