@@ -25,8 +25,9 @@ def host_and_port(host: str, port: int | str) -> str:
 
 def place_of(url: SplitResult) -> tuple[str, int]:
     """Host and port of an HTTP URL, as sockets take them: the zone of a link-local address is behind a %, not behind
-    its escape. Always with the port: of an IPv6 address without one `http.client` takes the end for it."""
-    return (url.hostname or "").replace("%25", "%"), url.port or _PORTS[url.scheme]
+    its escape, and the root's dot, which is in no certificate, is left out. Always with the port: of an IPv6 address
+    without one `http.client` takes the end for it."""
+    return (url.hostname or "").replace("%25", "%").removesuffix("."), url.port or _PORTS[url.scheme]
 
 
 def connected(

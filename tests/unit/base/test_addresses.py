@@ -32,6 +32,7 @@ def test_an_address_of_ipv6_has_a_family_and_brackets_of_its_own(host, family, t
         ("https://[2001:db8::a]:8443/rows", ("2001:db8::a", 8443)),
         ("http://[fe80::1%25eth0]:8081", ("fe80::1%eth0", 8081)),
         ("http://API.example.com", ("api.example.com", 80)),
+        ("https://api.example.com./rows", ("api.example.com", 443)),
     ],
 )
 def test_the_end_of_an_ipv6_address_is_not_its_port(url, place):

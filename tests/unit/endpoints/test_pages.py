@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from enrich.base.errors import Retryable, Unreachable
-from enrich.endpoints.pages import Fetcher, Known, Next, PagesReader, Paging, Request
+from enrich.endpoints.pages import Fetcher, Known, LeftAlone, Next, PagesReader, Paging, Request
 from tests.support.links.names import leading, silent
 from tests.support.servers.scripted_endpoint import (
     PEM,
@@ -188,6 +188,14 @@ def test_no_half_answer_is_taken_for_a_whole_one(step: Any, says: str) -> None:
         assert time.monotonic() - began < 30
 
 
+def test_when_to_come_again_is_by_the_clock_of_the_endpoint() -> None:
+    """By one that is hours ahead it would be at once."""
+    headers = [("date", "Tue, 24 Nov 2020 03:00:00 GMT"), ("retry-after", "Tue, 24 Nov 2020 03:10:00 GMT")]
+    with ScriptedEndpoint(answers(503, headers=headers)) as endpoint, pytest.raises(LeftAlone) as raised:
+        Fetcher(Request(tries=1), "source s", lambda: False).get(endpoint.url(), Known())
+    assert raised.value.wait_s == 600
+
+
 @pytest.mark.parametrize("ends", [closes, resets])
 def test_an_endpoint_that_hangs_up_on_a_kept_connection_and_on_a_fresh_one_is_asked_again_later(ends: Any) -> None:
     """As one does that is just started again behind a balancer."""
@@ -295,6 +303,11 @@ def test_a_connection_that_was_idle_for_long_or_is_old_is_not_used_again(
 def test_certificates_are_checked() -> None:
     with ScriptedEndpoint(answers(200, body(ROWS)), tls=server_tls("issued-local")) as endpoint:
         assert read(endpoint, ca_file=str(PEM / "authority.pem")) == ROWS
+        reader = PagesReader(
+            endpoint.url("localhost."), Paging(), Request(ca_file=str(PEM / "authority.pem")), where="w"
+        )
+        assert reader.read(Known()) is not None
+        reader.close()
         with pytest.raises(Unreachable, match="TLS fails"):
             read(endpoint)
 
