@@ -10,6 +10,7 @@ from enrich.codecs.avro.schemas.registry import Registry, access_of
 from enrich.codecs.encoders import encoder_for
 from enrich.codecs.json.encoding import JsonEncoder
 from enrich.config import Pipeline, PostgresOrigin, SyncSource
+from enrich.config.sections.own_topics import kept_topics, waiting_topics
 from enrich.config.sections.sync.sources import slot_name, topic_of_table
 from enrich.config.types.encoding import Format
 from enrich.kafka import COMPACTED, Topics
@@ -65,7 +66,7 @@ class _Followed:
 
     def many(self) -> LogFollowed:
         work, patterns = self.work, self.postgres.tables or ()
-        topic_of = partial(topic_of_table, self.source.topic)
+        topic_of = partial(free_topic, self.pipeline, self.work.name)
 
         def tables(slots: Slots, topics: Topics) -> Tables:
             make_topic = partial(_make_topic, self.pipeline, topics, work.name)
@@ -82,6 +83,16 @@ class _Followed:
             prepare=lambda topics: _prepare(topics, work.topic),
             lock_s=_LOCK_OF_MANY_S,
         )
+
+
+def free_topic(pipeline: Pipeline, source: str, schema: str, table: str) -> str | None:
+    """Of a table of a source with many. None if its name makes none, or one that the pipeline has for something else:
+    the source would delete what it does not know."""
+    sources = {} if pipeline.sync is None else pipeline.sync.sources
+    topic = topic_of_table(sources[source].topic, schema, table)
+    others = {origin.topic for name, origin in sources.items() if name != source}
+    others |= {own for own, *_ in (*kept_topics(pipeline), *waiting_topics(pipeline))}
+    return None if topic in others else topic
 
 
 def _encoders(pipeline: Pipeline, source: SyncSource) -> Callable[[], Encoders]:

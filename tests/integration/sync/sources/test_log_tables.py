@@ -1,5 +1,6 @@
 """Tables that match a pattern become topics by one slot: they come and go, and trouble of one holds that one alone."""
 
+import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 
@@ -7,11 +8,12 @@ import psycopg
 import pytest
 
 from enrich.base.errors import ConfigError
+from enrich.config import load_text
 from enrich.config.sections.sync.sources import slot_name
 from sync_service.sources import command
 from sync_service.sources.logged import route
 from tests.support.sync.many_tables import ManyTables, many_tables
-from tests.support.sync.service import Running
+from tests.support.sync.service import Running, running
 from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
@@ -212,6 +214,23 @@ def test_trouble_of_a_table_holds_it_alone_until_it_is_mended(many: ManyTables) 
         wait_until(lambda: not held(service, many), what="an end of the trouble")
         many.delete("no_key", 2)
         many.wait_equal("no_key")
+
+
+def test_a_table_whose_topic_is_another_source_s_is_held(many: ManyTables) -> None:
+    """Each would delete the other's rows."""
+    many.make("taken", rows=3)
+    many.make("free", rows=3)
+    rows = many.source.directory / "rows.csv"
+    rows.write_text("id,plan\n99,x\n", encoding="utf-8")
+    many.source.cluster.topics.create(many.topic("taken"), config={"cleanup.policy": "compact"})
+    data = many.source.data()
+    origin = {"file": {"path": str(rows), "key": ["id"]}}
+    data["sync"]["sources"]["other"] = {"topic": many.topic("taken"), "format": "json", "from": origin}
+    with running(load_text(json.dumps(data), {})) as service:
+        many.wait_equal("free")
+        wait_until(lambda: many.living("taken").keys() == {b"99"}, what="the other source's row")
+        wait_until(lambda: "no topic of its own" in str(held(service, many).get("taken")), what="the report")
+    assert many.records("taken") == 1
 
 
 def test_a_table_that_loses_its_key_is_held_and_its_users_may_go_on(many: ManyTables) -> None:
