@@ -43,11 +43,12 @@ def event_time_of(content: bytes | None) -> int | None:
 
 
 def identity_of(headers: Headers) -> tuple[tuple[bytes, int] | None, int | None]:
-    """Origin and event time, as far as they are there. Of several the last counts."""
+    """Origin and event time, as far as they are there. Of several origins the first counts: stages put the right one
+    before what an event brings. Of several times the last."""
     origin = event_time = None
     for name, content in headers:
         if name == ORIGIN:
-            origin = origin_of(content) or origin
+            origin = origin or origin_of(content)
         elif name == EVENT_TIME:
             event_time = event_time_of(content) if event_time_of(content) is not None else event_time
     return origin, event_time

@@ -103,8 +103,9 @@ class Event:
             self._take_place({name: content for name, content in headers if content is not None}, topic_id_in(headers))
         for name, content in headers:
             # What is not an origin must not become a part of a request's head.
-            if name == ORIGIN and (found := origin_of(content)) is not None:
-                self.origin_of, self.origin = found
+            if name == ORIGIN:
+                if self.origin_of is None and (found := origin_of(content)) is not None:
+                    self.origin_of, self.origin = found
             elif name == EVENT_TIME:
                 time_ms = event_time_of(content)
                 self.event_time_ms = NO_TIME if time_ms is None else time_ms

@@ -126,11 +126,15 @@ def test_signatures_are_over_the_bytes_of_the_wire_and_a_repeat_has_the_same_id(
 def test_each_request_says_by_origins_which_events_it_has_and_the_header_is_bounded(world: ExpelWorld) -> None:
     """Origins of long names that never follow each other are as many bytes as it gets."""
     own = {one: ("raw" * 60, one % 7, one * 3) for one in range(1000, 1400)}
+
+    def name(one: int) -> bytes:
+        return "/".join(map(str, own[one])).encode()
+
     with Endpoint() as endpoint:
         world.url = endpoint.url()
         world.section = {"batch": {"events": 500, "wait": "300ms"}}
         world.produce(range(300))
-        world.produce(own, headers=lambda one: [("enrich.origin", "/".join(map(str, own[one])).encode())])
+        world.produce(own, headers=lambda one: [("enrich.origin", each) for each in (b"?", name(one), b"another/0/7")])
         with expelling(world):
             world.wait_until_all_is_committed()
     wanted = origins_of(world, range(300)) | set(own.values())

@@ -34,13 +34,14 @@ def test_times_are_whole_numbers():
     assert [event_time_of(each) for each in (b"5", b"-5", b"", b"5.0", b"x", None, b"9" * 30)] == [5, -5, *[None] * 5]
 
 
-def test_of_several_headers_the_last_good_one_counts():
+def test_of_several_headers_the_first_good_origin_counts_and_the_last_good_time():
     headers = [
+        ("enrich.origin", b"?"),
         ("enrich.origin", b"a/0/1"),
         ("enrich.origin", b"b/0/2"),
-        ("enrich.origin", b"?"),
+        ("enrich.event_time", b"5"),
         ("enrich.event_time", b"7"),
         ("enrich.event_time", None),
     ]
-    assert identity_of(headers) == ((b"b/0", 2), 7)
+    assert identity_of(headers) == ((b"a/0", 1), 7)
     assert identity_of([]) == (None, None)

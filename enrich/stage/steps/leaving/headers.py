@@ -71,7 +71,7 @@ def with_identity(columns: Columns, release: int) -> pa.ListArray:
     """The headers of each event with its origin, which is its own place, and its time, unless it brings them from an
     earlier node; and the release, unless it is 0 or the event brings a higher one.
 
-    The origin comes first: nodes that take the first one, and those that take the last good one, must find the same."""
+    The origin comes first: of several each node takes the first good one."""
     headers, count = columns[HEADERS], len(columns[KEY])
     values = {ORIGIN: places(columns), EVENT_TIME_NAME: _times(columns)}
     if release:

@@ -150,7 +150,8 @@ def test_the_records_are_those_that_spark_makes(spark, world, events, name):
 
 
 def test_what_is_no_origin_is_not_passed_on_as_one(spark, world):
-    """Else each node would name the event by another place, and it would be called lost between them."""
+    """Else each node would name the event by another place, and it would be called lost between them. As it would if of
+    two origins each took another one."""
     wrong = [
         b"somewhere",
         b"",
@@ -167,7 +168,7 @@ def test_what_is_no_origin_is_not_passed_on_as_one(spark, world):
     brought = [*wrong, *right]
 
     def headers_of(number):
-        return [("trace", b"t"), ("enrich.origin", brought[number])]
+        return [("trace", b"t"), ("enrich.origin", brought[number]), ("enrich.origin", b"another/0/7")]
 
     events = [b"{}"] * len(brought)
     plan = plan_of(spark, world, "plain")
