@@ -76,9 +76,11 @@ class LogRoute:
         turn = in_turn(work, self._connections, admin, self._reporter, stopping)
         with turn as checkpoint, ExitStack() as held:
             if checkpoint is not None:
-                self._work_on(topics, held, checkpoint)
+                self._work_on(topics, held, checkpoint, stopping.is_set)
 
-    def _work_on(self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None]) -> None:
+    def _work_on(
+        self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None], stopping: Callable[[], bool]
+    ) -> None:
         work, followed, connections = self._work, self._followed, self._connections
         encoders = followed.encoders()
         headers = release_headers(work.release)
@@ -110,7 +112,7 @@ class LogRoute:
             states = {n: state.of_unknown_versions() if forgotten else state.anew() for n, state in states.items()}
         tables.begin(states)
         stream.start(followed.slot, followed.slot, place.at)
-        reader = PostgresReader(followed.dsn, lock_s=followed.lock_s)
+        reader = PostgresReader(followed.dsn, stopping=stopping, lock_s=followed.lock_s)
         tools = Tools(stream, slots, reader, producer, keeping, self._reporter, _LONGEST_S * _SHARE)
         comparing = Comparing(slots, reader, encoders, producer, topics, connections.producer, connections.consumer)
         following = held.enter_context(closing(Following(tools, place, tables)))

@@ -52,6 +52,9 @@ class Working:
                 following.step(self._alive)
             except TableError as failed:
                 self._give_up(failed)
+            except Retryable:
+                self._checkpoint()  # as below
+                raise
             self._checkpoint()
 
     def _alive(self) -> None:
@@ -120,6 +123,7 @@ class Working:
                 table, directory, guard, following.applied, following.place.version, self._alive
             )
         except (ConfigError, BadRecord, WouldLoseData, Retryable) as error:
+            self._checkpoint()  # a stop ends what waits for the database, which is no failure
             tables.failed(table, error)
             self._describe()
             return
