@@ -20,6 +20,7 @@ from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
 from stores.external.postgres.reading import PostgresReader, PostgresSnapshot
 from sync_service.sources.known import catching_up
+from sync_service.sources.logged import building
 from sync_service.sources.logged.keeping import Beside
 from tests.support.seed import rounds
 from tests.support.servers.postgres_standby import standby_of
@@ -117,6 +118,22 @@ def test_truncate_deletes_all_rows_and_asks_nobody(logged: SourceWorld) -> None:
         logged.wait_equal()
     # A row that is there again is never deleted meanwhile.
     assert None not in logged.versions()[b"45"]
+
+
+def test_a_stop_does_not_wait_for_a_database_that_says_nothing(
+    logged: SourceWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(building, "_LOCK_S", 600.0)
+    logged.make_table(rows=10)
+    with logged.running():
+        logged.wait_equal()
+    logged.cluster.make_again(logged.topic)  # it is compared anew
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{}'::regclass"
+    with psycopg.connect(logged.dsn) as connection:
+        connection.execute(logged.filled("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE"))
+        with logged.running():
+            wait_until(lambda: logged.execute(waits).fetchone() == (1,), what="the comparison to wait")
+    assert "stopped" not in caplog.text  # it is no failure
 
 
 def test_a_table_that_is_truncated_while_it_is_compared_loses_no_row_that_stands(
