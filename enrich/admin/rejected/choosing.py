@@ -24,6 +24,8 @@ class Selection:
     reason: str | None = None
     """A substring of the reason."""
     stage: str | None = None
+    pipeline: str | None = None
+    """Whose stage that is: another pipeline with this DLQ may have one of the same name. None: anybody's."""
 
     @property
     def is_empty(self) -> bool:
@@ -33,8 +35,12 @@ class Selection:
         return (
             (not self.names or letter.name in self.names or letter.origin in self.names)
             and (self.reason is None or self.reason in letter.reason)
-            and (self.stage is None or self.stage == letter.stage)
+            and (self.stage is None or (self.stage == letter.stage and self._is_of_pipeline(letter)))
         )
+
+    def _is_of_pipeline(self, letter: Letter) -> bool:
+        # Letters of earlier releases do not say it.
+        return self.pipeline is None or letter.sender.partition(".")[0] in ("", self.pipeline)
 
 
 ALL = Selection()

@@ -1,6 +1,7 @@
 """`enrich dlq`: shows events and rows that could not be processed, sends them back, removes them."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +33,7 @@ Names = Annotated[
 ]
 Dlqs = Annotated[list[str] | None, typer.Option("--dlq", metavar="TOPIC", help="Only this DLQ; may be repeated.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only letters whose reason has this text in it.")]
-Stage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage, route or ingest.")]
+Stage = Annotated[str | None, typer.Option("--stage", help="Only of this pipeline's stage, route or ingest.")]
 Force = Annotated[
     bool, typer.Option("--force", help="Also if the key has a newer record, or the event cannot be checked again.")
 ]
@@ -119,6 +120,7 @@ def replay(
 
     selection = _chosen(names, reason, stage, every)
     pipeline, cluster = _start(config, deadline)
+    selection = replace(selection, pipeline=pipeline.name)
     skipped, ways = 0, Ways(pipeline, cluster)
     with counting("replaying") as report:
         for topic in chosen_dlqs(pipeline, dlq or ()):
@@ -204,6 +206,7 @@ def _letters(
     from enrich.admin.rejected.choosing import chosen_dlqs, letters
 
     pipeline, cluster = started
+    selection = replace(selection, pipeline=pipeline.name)
     with counting("reading dead letters") as report:
         for topic in chosen_dlqs(pipeline, dlq or ()):
             yield from letters(cluster, topic, selection, report, other=other or _ignore)

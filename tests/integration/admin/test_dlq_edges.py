@@ -168,6 +168,9 @@ def test_letters_of_another_pipeline_s_route_and_ingest_in_the_same_dlq_stay(edg
     for topic in (edges.topic, edges.raw, edges.retry_out):
         assert edges.cluster.messages(topic) == []
     assert len(edges.listed()) == 2
+    edges.bury(3)
+    assert edges.run("purge", "--stage", edges.name, "--yes").returncode == 0
+    assert {letter["offset"] for letter in edges.listed().values()} == {1, None}, "those of the other pipeline"
 
 
 def test_a_bad_event_of_ingest_is_shown_stays_unless_forced_and_then_is_written_as_it_was_sent(edges: Edges) -> None:
