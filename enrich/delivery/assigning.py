@@ -112,12 +112,13 @@ class Assigning:
     def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
         """Where the partition is read from, and why."""
         plan, current = self._plan, self._committing.note(committed.topic)
-        start, why = start_of(committed, dict(plan.starts), current, self._work.clock_ms(), plan.rewind_ms)
+        now_ms = self._work.clock_ms()
+        start, why = start_of(committed, dict(plan.starts), current, now_ms, plan.rewind_ms)
         known = Committed.from_text(committed.metadata)
         is_current = known is not None and known.generation == current.generation
-        marks = Marks(plan.rewind_ms, known.marks if known is not None and is_current else ())
+        marks = Marks(plan.rewind_ms, known.on_clock_of(now_ms) if known is not None and is_current else ())
         marks.forget_after(start)
-        marks.add(self._work.clock_ms(), start)
+        marks.add(now_ms, start)
         reached = committed.offset if committed.offset >= 0 else None
         partition = Partition(committed.topic, committed.partition, start, marks, reached)
         if known is not None and why == COMMITTED:

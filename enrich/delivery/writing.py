@@ -88,8 +88,13 @@ class Writing:
                     self._assigned.release(partition)
 
     def _is_old_enough(self, partition: Partition) -> bool:
-        """Records of a retry topic are in the order of their times, so the newest pending one decides."""
-        rest_ms = partition.pending[-1].timestamp()[1] + self._plan.wait_ms - self._work.clock_ms()
-        if rest_ms > 0:
-            self._assigned.hold(partition, time.monotonic() + min(rest_ms / 1000, 1.0))
-        return rest_ms <= 0
+        """Records of a retry topic are in the order of their times, so the newest pending one decides. From when it was
+        read it waits for the pause at most: the clock that it has its time of may be ahead of this one."""
+        now, newest = time.monotonic(), partition.pending[-1]
+        if partition.waits_until is None or partition.waits_until[0] != newest.offset():
+            partition.waits_until = newest.offset(), now + self._plan.wait_ms / 1000
+        rest_s = (newest.timestamp()[1] + self._plan.wait_ms - self._work.clock_ms()) / 1000
+        rest_s = min(rest_s, partition.waits_until[1] - now)
+        if rest_s > 0:
+            self._assigned.hold(partition, now + min(rest_s, 1.0))
+        return rest_s <= 0

@@ -15,10 +15,18 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
     text = (value or "").strip()
     if _SECONDS.fullmatch(text):
         return min(float(text), LONGEST_S)
+    at = _moment(text)
+    return None if at is None else min(max(0.0, (at - now).total_seconds()), LONGEST_S)
+
+
+def now_there(date: str | None) -> datetime:
+    """By the header Date of an answer: a time in it is of the endpoint's clock. If it does not say, by ours."""
+    return _moment((date or "").strip()) or datetime.now(UTC)
+
+
+def _moment(text: str) -> datetime | None:
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    if at.tzinfo is None:  # -0000: a time in UTC whose zone is not known
-        at = at.replace(tzinfo=UTC)
-    return min(max(0.0, (at - now).total_seconds()), LONGEST_S)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at  # -0000: a time in UTC whose zone is not known

@@ -6,7 +6,6 @@ A directory whose name begins with a dot is being written or removed. One rename
 import os
 import re
 import shutil
-import time
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -65,8 +64,8 @@ def hidden_until_whole(folder: Path, name: str) -> Iterator[Path]:
     work = folder / f".{name}.{uuid.uuid4().hex[:8]}"
     with file_errors(work):
         folder.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
         work.mkdir()
+        _sweep(folder, work)
     try:
         yield work
         with file_errors(folder / name):
@@ -102,11 +101,13 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _sweep(folder: Path) -> None:
-    """Removes directories that ended processes left half written or half removed."""
+def _sweep(folder: Path, made_now: Path) -> None:
+    """Removes directories that ended processes left half written or half removed. How old they are is told by the clock
+    of their file system: by this host's, an hour ahead, an export of another host would seem to be abandoned."""
+    now_s = made_now.stat().st_mtime
     for path in folder.iterdir():
         if path.name.startswith("."):
             with suppress(OSError):
                 touched = max(one.stat().st_mtime for one in (path, *path.iterdir()))
-                if time.time() - touched > _ABANDONED_S:
+                if now_s - touched > _ABANDONED_S:
                     shutil.rmtree(path, ignore_errors=True)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
@@ -77,6 +77,13 @@ class Committed:
             return reached[-1]
         return self.marks[0][1] if self.marks else None
 
+    def on_clock_of(self, now_ms: int) -> Pairs:
+        """The marks as if it were committed now, by this clock: that of who committed it may be hours ahead or behind.
+        So they are younger than they are, if anything."""
+        if self.at_ms is None:
+            return self.marks
+        return tuple((at + now_ms - self.at_ms, offset) for at, offset in self.marks)
+
 
 class Marks:
     """The offsets that a partition had reached over time, about ten of them per window."""
@@ -127,6 +134,8 @@ class Partition:
     """End offset when the flow last looked."""
     due: float = 0.0
     """When the pending records are tried again."""
+    waits_until: tuple[int | None, float] | None = None
+    """Of a retry topic: the newest pending record's offset, and until when it waits at most."""
     paused: bool = False
     window: Window | None = None
     """Which records are under way, if the sink settles them one by one."""
@@ -190,6 +199,6 @@ def start_of(
     if known.born and known.born != current.born:
         return floor, "the store was emptied, or the topic made again"
     if known.incarnation != current.incarnation:
-        rewound = known.rewound(now_ms, window_ms)
+        rewound = replace(known, marks=known.on_clock_of(now_ms)).rewound(now_ms, window_ms)
         return max(min(committed.offset, committed.offset if rewound is None else rewound), floor), ANOTHER_STORE
     return max(committed.offset, floor), COMMITTED

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from email.message import Message
 from http import HTTPStatus
 from urllib.parse import SplitResult, urlsplit
@@ -15,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from enrich.base.addresses import place_of
 from enrich.base.errors import ConfigError, Retryable, Unreachable
 from enrich.base.http_watch import Ended, Watched, watched
-from enrich.endpoints.retry_after import retry_after_s
+from enrich.endpoints.retry_after import now_there, retry_after_s
 
 _PIECE = 1 << 16
 _GZIP = 16 + zlib.MAX_WBITS
@@ -133,7 +132,8 @@ class Fetcher:
                 return None
             if answer.status in _TRANSIENT:
                 self.close()  # its body is nobody's business, however long it is
-                return _Later(answer.status, retry_after_s(answer.headers["retry-after"], datetime.now(UTC)))
+                now = now_there(answer.headers["date"])
+                return _Later(answer.status, retry_after_s(answer.headers["retry-after"], now))
             if answer.status in _MISSING:
                 answer.read(_PIECE)
                 if not answer.isclosed():

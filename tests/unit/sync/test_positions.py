@@ -39,6 +39,16 @@ def test_where_reading_begins(offset: int, text: str | None, expected: int) -> N
     assert start(offset, text) == expected
 
 
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 0, 3_600_000])
+def test_how_far_it_goes_back_is_by_the_clock_of_who_committed(ahead_ms: int) -> None:
+    """Whoever had the partition before may have been on a host whose clock is another one."""
+    then = NOW + ahead_ms
+    marks = ((then - 700_000, 200), (then - 650_000, 300), (then - 1_000, 480))
+    committed = Committed(3, "server-2", marks, at_ms=then)
+    assert start(500, committed.to_text()) == 300
+    assert committed.on_clock_of(NOW) == ((NOW - 700_000, 200), (NOW - 650_000, 300), (NOW - 1_000, 480))
+
+
 def test_marks_are_few_and_reach_back_beyond_the_window() -> None:
     marks = Marks(WINDOW_MS)
     for minute in range(60):
