@@ -12,6 +12,7 @@ from enrich.kafka import Connection, Topics, read_topic
 from enrich.kafka.records import key_of, value_of
 from enrich.kafka.topic_settings import largest_row
 from enrich.kafka.writing.room import room_by
+from stores.freshness import CLOCK_STEP_MS
 from sync_service.sources.known.rows import DIGEST, KnownRows, digests_of
 
 _SETTLED_S, _SETTLING_S = 30.0, 0.01
@@ -60,8 +61,10 @@ def catch_up(
     """
     if facts.topic_id != known.topic_id:
         raise CorruptState("the topic was deleted and recreated", where=f"topic {facts.name}")
-    # Tombstones may be removed after this time: a key that was deleted meanwhile would stay known forever.
-    if known.caught_up_ms and now_ms - known.caught_up_ms > facts.delete_retention_ms // 2:
+    # Tombstones may be removed after this time: a key that was deleted meanwhile would stay known forever. A moment in
+    # the future is from before the clock was set back: nobody knows how long ago it was.
+    away_ms = now_ms - (known.caught_up_ms or now_ms)
+    if not -CLOCK_STEP_MS <= away_ms <= facts.delete_retention_ms // 2:
         raise CorruptState("the topic was not followed for too long", where=f"topic {facts.name}")
     starts = topics.start_offsets(facts.name)
     ends = _settled_ends(topics, facts.name, {**known.positions, **at_least}, checkpoint)

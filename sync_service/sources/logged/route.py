@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError, Retryable
 from enrich.kafka import Connection, Topics, new_admin_client
-from enrich.kafka.releases import release_headers, warn_if_fallen
+from enrich.kafka.releases import newest_version, release_headers, warn_if_fallen
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
 from stores.external.postgres.log.slots import Slots
@@ -107,6 +107,9 @@ class LogRoute:
         stream = held.enter_context(closing(ReplicationStream(followed.dsn)))
         known, states = keeping.read()
         place = self._place(slots, stream, known, checkpoint)
+        if known is not None and newest_version(connections.consumer, topics, work.topic) > known.version:
+            # Somebody follows the log to this topic by another name. From this place on it would go back to old rows.
+            states = {name: state.of_unknown_versions() for name, state in states.items()}
         if place != known:
             forgotten = known is None  # and with it the newest version
             states = {n: state.of_unknown_versions() if forgotten else state.anew() for n, state in states.items()}

@@ -63,7 +63,7 @@ class PostgresSource:
                 wanted = list(dict.fromkeys((*query.key, *values)))
                 readings = [Reading(Extent.changes, snapshot.rows(table, wanted, after=greater), values)]
                 after = progress_asked
-                if query.keys_every_ms and now - (progress.keys_at_ms or 0) >= query.keys_every_ms:
+                if query.keys_every_ms and _is_past(progress.keys_at_ms or 0, query.keys_every_ms, now):
                     readings.append(Reading(Extent.keys, snapshot.rows(table, list(query.key))))
                     after = replace(after, keys_at_ms=now)
             advanced = self._advanced(snapshot, table, query.cursor, position)
@@ -85,7 +85,7 @@ class PostgresSource:
         if not position.is_settled:
             soon = max(self._query.overlap_ms, _SETTLES_MS)
             every = min(every or soon, soon)
-        return bool(every) and now - progress.whole_at_ms >= every
+        return bool(every) and _is_past(progress.whole_at_ms, every, now)
 
     def _advanced(
         self, snapshot: PostgresSnapshot, table: TableShape, cursor: str, position: CursorPosition | None
@@ -143,3 +143,9 @@ class PostgresSource:
         if text not in self._warned:
             self._warned.add(text)
             _log.warning("%s", text, extra={"table": self._query.table})
+
+
+def _is_past(at_ms: int, every_ms: int, now_ms: int) -> bool:
+    """Of a moment in the future, as after a failover to a server whose clock is behind, nobody knows how long ago it
+    was."""
+    return not 0 <= now_ms - at_ms < every_ms

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from enrich.admin.doctor.logs import of_logs
+from enrich.config import load_text
 from enrich.config.groups import source_group
 from enrich.config.sections.sync.sources import slot_name
 from enrich.kafka.writing.transactions import TransactionalProducer
@@ -24,7 +25,7 @@ from sync_service.sources.logged import building
 from sync_service.sources.logged.keeping import Beside
 from tests.support.seed import rounds
 from tests.support.servers.postgres_standby import standby_of
-from tests.support.sync.service import Running
+from tests.support.sync.service import Running, running
 from tests.support.sync.sources import SourceWorld, compared, is_held, repeats
 from tests.support.waiting import GUARD_S, wait_until
 
@@ -599,6 +600,29 @@ def test_a_table_whose_log_is_followed_again_after_another_kind_of_source_is_com
         logged.execute("UPDATE {} SET plan = 'last' WHERE id = 1")
         wait_until(lambda: rows()[1]["plan"] == "last", what="a change")
         assert service.status("in").counters["readings"] == 0
+
+
+def test_a_topic_that_another_pipeline_has_written_meanwhile_does_not_go_back_to_old_rows(logged: SourceWorld) -> None:
+    """As one does that gets another name for a while: it has another slot, and the first one waits."""
+    logged.make_table(rows=10)
+    with logged.running():
+        logged.wait_equal()
+    other = {**logged.data(), "name": f"{logged.name}b"}
+    slot = slot_name(other["name"], "in")
+    try:
+        with running(load_text(json.dumps(other), {})):
+            for plan in ("first", "second"):
+                logged.change(5, plan)
+                logged.wait_equal()
+        with logged.running():
+            logged.change(6, "third")
+            logged.wait_equal()
+    finally:
+        with closing(Slots(logged.dsn, slot)) as slots:
+            slots.drop()
+        logged.execute(f"DROP PUBLICATION IF EXISTS {slot}")
+    values = [value for value in logged.versions()[b"5"] if value is not None]
+    assert [json.loads(value)["plan"] for value in values[1:]] == ["first", "second"]
 
 
 def test_a_table_that_is_asked_again_after_its_log_was_followed_is_read_whole(logged: SourceWorld) -> None:
