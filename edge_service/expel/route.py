@@ -158,7 +158,8 @@ class ExpelRoute:
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
         begun = None
         if isinstance(order, KeyOrder):
-            begun = known_in(plan, self._clients.common, topics, order, partitions, ids[section.topic], waiting)
+            own_id, stop = ids[section.topic], stopping.is_set
+            begun = known_in(plan, self._clients.common, topics, order, partitions, own_id, waiting, stop)
         self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.expel, self.name)
         tallying = None if self._reporter is None else Tallying(self._reporter)
         uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)

@@ -30,10 +30,11 @@ def known_in(
     count: int,
     topic_id: str,
     retry_in: Sequence[str],
+    stopping: Callable[[], bool],
 ) -> Callable[[Collection[PartitionId]], None]:
     """To be called with the partitions that were assigned, before anything of them is read. `count`: partitions of the
     route's topic for which its retry topics were made. `topic_id`: of the route's topic. `retry_in`: the topics of all
-    pauses, then those of pauses that it had before. Raises Retryable."""
+    pauses, then those of pauses that it had before. Raises Retryable, also if `stopping` says so: much may wait."""
 
     def begin(partitions: Collection[PartitionId]) -> None:
         numbers = [number for topic, number in partitions if topic == plan.section.topic]
@@ -42,7 +43,7 @@ def known_in(
         try:
             # Without a pause nothing could wait behind what waits.
             reads = numbers and plan.retry_in
-            waiting = _waiting(plan, connection, topics, numbers, topic_id, retry_in) if reads else {}
+            waiting = _waiting(plan, connection, topics, numbers, topic_id, retry_in, stopping) if reads else {}
         except CorruptState as error:  # an offset is gone, or its topic was made again, since it was asked for
             what, again = "records of a retry topic were removed while it was read", "the route begins again by itself"
             raise Retryable(what, where=error.where, next_step=again) from error
@@ -59,6 +60,7 @@ def _waiting(
     numbers: Sequence[int],
     topic_id: str,
     retry_in: Sequence[str],
+    stopping: Callable[[], bool],
 ) -> Mapping[int, Waiting]:
     found: _Events = defaultdict(list)
     copies: dict[int, dict[int, int]] = defaultdict(dict)
@@ -70,14 +72,14 @@ def _waiting(
         # In this order: an event that is forwarded meanwhile is found in both, and not in neither.
         with closing(new_group_consumer(connection, plan.retrier_group)) as member:
             for pause, topic in enumerate(retry_in):
-                uncommitted = _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)
+                uncommitted = _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers, stopping)
                 for event in _events(plan, topic_id, uncommitted):
                     # Offsets of an old topic say nothing of those in the one of the last pause.
                     _note(found, event, min(pause, last), event.offset if pause <= last else NOT_KNOWN)
                     # Its copies that came back before this one was written are left over.
                     copies[event.place[1]][event.turn] = reached.get(event.place[1], 0)
         with closing(new_group_consumer(connection, plan.group)) as member:
-            uncommitted = _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers)
+            uncommitted = _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers, stopping)
             for event in _events(plan, topic_id, uncommitted):
                 latest = copies[event.place[1]]
                 if event.offset < latest.get(event.turn, 0):
@@ -103,7 +105,13 @@ def _events(plan: ExpelPlan, topic_id: str, messages: Iterator[Message]) -> Iter
 
 
 def _uncommitted(
-    reader: Consumer, member: Consumer, group: str, topics: Topics, topic: str, numbers: Sequence[int]
+    reader: Consumer,
+    member: Consumer,
+    group: str,
+    topics: Topics,
+    topic: str,
+    numbers: Sequence[int],
+    stopping: Callable[[], bool],
 ) -> Iterator[Message]:
     """The records of the partitions that this group has neither committed nor settled beyond that."""
     reached = {one.partition: one for one in committed(member, group, topic, numbers)}
@@ -119,6 +127,8 @@ def _uncommitted(
         if note is not None and note.born not in ("", topic_id):  # what is committed is of a topic that is gone
             starts[number], settled[number] = lows[number], ()
     for messages in read_to_end(reader, topic, starts, ends, stalled_s=_OPEN_S):
+        if stopping():
+            raise Retryable("a stop was requested while what waits was read", where=f"topic {topic}")
         for message in messages:
             offset, done = message.offset() or 0, settled.get(message.partition() or 0, ())
             if not any(first <= offset <= last for first, last in done):

@@ -1,12 +1,15 @@
 """What an endpoint does not take now waits in retry topics, comes back, and is delivered or dead in the end."""
 
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
+from edge_service.expel import waiting_events
 from edge_service.expel.lane.order import KeyOrder, Waiting
 from enrich.kafka import Topics, new_group_consumer
 from enrich.kafka.records import headers_of
@@ -16,7 +19,7 @@ from tests.support.edge.retries import running
 from tests.support.kafka.topics import Cluster, delete_records
 from tests.support.seed import random_source
 from tests.support.servers.scripted_endpoint import whole
-from tests.support.waiting import wait_until
+from tests.support.waiting import GUARD_S, wait_until
 
 
 def world_of(cluster: Cluster, *pauses: str, **section: object) -> ExpelWorld:
@@ -219,6 +222,19 @@ def test_what_the_brokers_remove_from_a_retry_topic_keeps_no_later_event_of_its_
             with running(world):
                 endpoint.wait_for([2], deadline_s=60)
         assert endpoint.delivered == Counter([2])
+
+
+def test_a_stop_does_not_wait_until_all_that_waits_is_read(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = threading.Event()
+
+    def read_without_end(*_: object, **__: object) -> Iterator[list[Message]]:
+        while True:
+            reads.set()
+            yield []
+
+    monkeypatch.setattr(waiting_events, "read_to_end", read_without_end)
+    with expelling(world_of(cluster, "1h", order="key")):
+        assert reads.wait(GUARD_S)
 
 
 def test_what_the_brokers_remove_from_a_retry_topic_while_its_route_begins_stops_no_route(
