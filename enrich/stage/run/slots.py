@@ -48,7 +48,7 @@ class SlotFlow:
                 next_step="name another checkpoint, and start with --from group: after a drain nothing is left out or "
                 "repeated",
             )
-        if str(start.spark.conf.get("spark.speculation", "false")) == "true":
+        if str(start.spark.conf.get("spark.speculation", "false")).strip().lower() == "true":
             raise ConfigError(
                 "spark.speculation begins slow tasks twice, and a slot is a task that never ends",
                 where=f"stages.{start.name}.settings",

@@ -701,6 +701,6 @@ def test_an_event_waits_for_its_row_of_a_table_on_demand_and_holds_up_its_partit
 
 
 def test_speculation_is_refused(world, stage):
-    with running_stage(world, stage, "--conf", "spark.speculation=true") as running:
+    with running_stage(world, stage, "--conf", "spark.speculation=True") as running:
         assert running.end() == 2, running.told()
     assert "spark.speculation begins slow tasks twice" in running.told()
