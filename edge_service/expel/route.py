@@ -46,7 +46,7 @@ _SPARE_S = 1.0
 _LEAST_UNCOMMITTED = 8
 """Requests: with fewer, a route with few at once would only commit."""
 _MOST_PATIENCE_S = 20.0
-"""A stop has 25 seconds altogether."""
+"""A stop has 27 seconds altogether, for tallies too that the brokers do not take at once."""
 # If an offset does not exist any more, the client must report it, not silently start at another one.
 _WATCHED = {"auto.offset.reset": "error", "enable.partition.eof": True}
 

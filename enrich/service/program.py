@@ -18,7 +18,7 @@ from enrich.service.status import Program, serve_status
 _log = logging.getLogger("enrich.service")
 
 # If stopping takes longer, a driver hangs: exit anyway. The next instance reads what is not committed again.
-_STOP_S = 25.0
+_STOP_S = 27.0
 
 
 def run_routes(routes: Sequence[Route], program: Program, close: Callable[[], object]) -> None:
