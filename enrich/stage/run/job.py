@@ -75,12 +75,12 @@ def _said_of_a_dead_jvm(spark: SparkSession) -> Iterator[None]:
         java: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
         if java is None or isinstance(error, EnrichError):
             raise
-        try:
-            code = java.wait(_DYING_S)
-        except subprocess.TimeoutExpired:
-            raise error from None
+        with suppress(subprocess.TimeoutExpired):
+            java.wait(_DYING_S)
+        if java.returncode is None:
+            raise
         raise Fatal(
-            f"Spark's JVM has ended with {_ending(code)}",
+            f"Spark's JVM has ended with {_ending(java.returncode)}",
             where=f"process {java.pid}",
             next_step="if it was killed for want of memory, which the system's log says, give the driver more or set "
             "spark.driver.memory; the next start goes on where progress is recorded",
