@@ -10,7 +10,7 @@ from enrich.codecs.json.texts import as_json, as_key_part, is_text_in_json
 from enrich.host.loaders.keyed_rows import KeyedRows
 from enrich.host.loaders.source import SourceBatch
 from stores.external.files.formats import FileFormat
-from stores.external.files.reading import FileReader
+from stores.external.files.reading import FileReader, Seen
 from stores.json_text import JSON_TEXT
 
 
@@ -27,9 +27,10 @@ class FileSource:
         self._schema = pa.schema(fields)
         self._rows = rows
         self._work = work
+        self._seen = Seen()
 
     def batches(self, stopping: Callable[[], bool]) -> Iterator[SourceBatch]:
-        reader = FileReader(self._path, self._format, self._schema, stopping=stopping)
+        reader = FileReader(self._path, self._format, self._schema, stopping=stopping, seen=self._seen)
         with reader.copied(self._work) as reading:
             for batch in reading.batches():
                 yield self._rows.of(batch)
@@ -43,9 +44,10 @@ class CsvSource:
         self._types = {field.name: field.type for field in columns}
         self._rows = rows
         self._work = work
+        self._seen = Seen()
 
     def batches(self, stopping: Callable[[], bool]) -> Iterator[SourceBatch]:
-        reader = FileReader(self._path, FileFormat.csv, stopping=stopping)
+        reader = FileReader(self._path, FileFormat.csv, stopping=stopping, seen=self._seen)
         with reader.copied(self._work) as reading:
             self._require_columns(reading.schema.names)
             for batch in reading.batches():

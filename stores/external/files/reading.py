@@ -41,6 +41,14 @@ class Look:
     """Changes when the file changes; empty if only its size is known."""
 
 
+@dataclass(slots=True)
+class Seen:
+    """A file that was written in the future, and since when it is as it is."""
+
+    look: Look | None = None
+    since_s: float = 0.0
+
+
 class FileReader:
     """Reads one CSV, JSON or Parquet file: a local path, or an address such as `s3://bucket/users.parquet`."""
 
@@ -52,13 +60,18 @@ class FileReader:
         *,
         stopping: Callable[[], bool] = lambda: False,
         now_s: Callable[[], float] = time.time,
+        steady_s: Callable[[], float] = time.monotonic,
+        seen: Seen | None = None,
     ) -> None:
+        """`seen`: by earlier readers of the same file."""
         self._path = path
         self._where = f"file {path}"
         self._format = file_format
         self._columns = columns
         self._stopping = stopping
         self._now_s = now_s
+        self._steady_s = steady_s
+        self._seen = seen or Seen()
         self._system: Any = None
         self._inner = path
 
@@ -93,7 +106,7 @@ class FileReader:
             system = self._opened()
             before = system.info(self._inner)
             modified = before.get("mtime")
-            if isinstance(modified, int | float) and 0 <= self._now_s() - modified < _RESTED_S:
+            if isinstance(modified, int | float) and not self._rests(_look(before), self._now_s() - modified):
                 raise self._changing("was written this moment")
             with self._inflated() as source, copy.open("wb") as target:
                 while piece := source.read(_PIECE):
@@ -105,6 +118,15 @@ class FileReader:
         is_whole = self._compression() is not None or copy.stat().st_size == _look(after).size
         if _look(before) != _look(after) or not is_whole:
             raise self._changing("changed while it was read")
+
+    def _rests(self, look: Look, age_s: float) -> bool:
+        if age_s >= 0:
+            return age_s >= _RESTED_S
+        # Of a file system whose clock is ahead, or from before ours was set back: it rests if it is seen to.
+        seen, now_s = self._seen, self._steady_s()
+        if seen.look != look:
+            seen.look, seen.since_s = look, now_s
+        return now_s - seen.since_s >= _RESTED_S
 
     @contextmanager
     def _inflated(self) -> Iterator[IO[bytes]]:

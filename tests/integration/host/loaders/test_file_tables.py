@@ -157,6 +157,16 @@ def test_a_file_that_is_being_written_is_waited_for(folder, tmp_path):
         agent.until(lambda _: agent.rows() == {"ann": 1, "bob": 20}, "the whole file", passing_ms=1_000)
 
 
+def test_a_file_of_a_server_whose_clock_is_ahead_is_read_once_it_is_seen_to_rest(folder, tmp_path):
+    path = tmp_path / "limits.csv"
+    put(path, "id,rps\nann,1\n")
+    ahead = time.time() + 3_600
+    os.utime(path, (ahead, ahead))
+    with loader_agent(folder, section(path)) as agent:
+        agent.until(lambda state: "was written this moment" in (state.reason or ""), "the wait")
+        agent.until(lambda _: agent.rows() == {"ann": 1}, "the file", passing_ms=1_000)
+
+
 def test_nothing_of_a_copy_is_left_behind(folder, tmp_path):
     path = tmp_path / "limits.csv"
     put(path, "id,rps\nann,1\n")

@@ -291,6 +291,28 @@ def test_a_file_that_changes_while_it_is_copied_is_refused(tmp_path, monkeypatch
         pass
 
 
+def test_a_file_of_a_clock_that_is_ahead_is_left_to_rest_too(tmp_path):
+    """As on a file server: its times say nothing of when it was written."""
+    path, steady_s = tmp_path / "rows.csv", 100.0
+    path.write_text("k\na\n")
+    ahead = path.stat().st_mtime - 3_600
+    reader = FileReader(str(path), FileFormat.csv, now_s=lambda: ahead, steady_s=lambda: steady_s)
+
+    def is_left():
+        with pytest.raises(Retryable, match="this moment"), reader.copied(tmp_path / "work"):
+            pass
+
+    is_left()
+    steady_s += 1.5
+    path.write_text("k\na\nb\n")
+    is_left()
+    steady_s += 1.5
+    is_left()
+    steady_s += 0.5
+    with reader.copied(tmp_path / "work") as reading:
+        assert sum(batch.num_rows for batch in reading.batches()) == 2
+
+
 def test_a_file_that_was_written_this_moment_is_left_to_rest(tmp_path):
     path = tmp_path / "f.csv"
     path.write_text("id\n1\n")
