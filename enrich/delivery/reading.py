@@ -158,7 +158,9 @@ class Reading:
         partition = self._owner(message)
         if partition is None:
             return
-        bounds = self._assigned.bounds(partition.in_kafka, _LOOK_S)
+        # The question stands behind a fetch of the other partitions, which brokers answer once there is something: by
+        # default after half a second.
+        bounds = self._assigned.bounds(partition.in_kafka, DEADLINE_S)
         if bounds is None:
             raise Retryable("a partition cannot be read on", where=self._where)
         lost = message.offset()

@@ -182,22 +182,27 @@ def test_a_transaction_that_was_given_up_leaves_nothing_that_seems_to_wait(world
         assert not endpoint.got
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
 def test_events_that_are_removed_while_the_route_waits_are_named_once_and_those_it_had_read_are_delivered(
-    cluster: Cluster,
+    cluster: Cluster, partitions: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Also beside a partition without events: while the brokers wait for some, the client asks them nothing else."""
     section = {"batch": {"events": 1}, "parallel": 1, "window": {"bytes": "4MiB"}}
-    world = ExpelWorld(cluster, pauses=(), section=section, partitions=1)
+    client = {"fetch.max.wait.ms": 3_000}
+    world = ExpelWorld(cluster, pauses=(), section=section, partitions=partitions, client=client)
     world.make()
     count, kept = 500, 490  # of 100 kB that cannot be compressed: more than a consumer and a lane read ahead
     texts = [random_source("large events").randbytes(75_000) for _ in range(count)]
     with Endpoint() as endpoint:
         world.url = endpoint.url()
         with expelling(world):
-            world.produce(range(10))
+            world.produce(range(10), partition=lambda _: 0)
             world.wait_until_all_is_committed()
         endpoint.decide = lambda _: 503
         world.produce(
-            range(10, count), value=lambda one: json.dumps({"id": one, "text": b64encode(texts[one]).decode()}).encode()
+            range(10, count),
+            value=lambda one: json.dumps({"id": one, "text": b64encode(texts[one]).decode()}).encode(),
+            partition=lambda _: 0,
         )
         with expelling(world) as running:
             running.wait_for_state("waiting")
@@ -209,6 +214,7 @@ def test_events_that_are_removed_while_the_route_waits_are_named_once_and_those_
             missing = {*range(count)} - endpoint.delivered.keys() - dead
             what = f"records {min(missing)} to {kept} of partition 0 were removed unread"
             assert min(missing) > 10 and missing == {*range(min(missing), kept)}
+            assert "does not run" not in caplog.text  # beginning anew it would forget what it had read
             assert running.status().details["warnings"] == [f"events may be lost: {what}"]
             assert running.count("gaps") == 1
 
