@@ -380,7 +380,7 @@ def _avro(
 
 def _headers(names: Sequence[str], found: Mapping[str, pa.Array], count: int) -> pa.ListArray:
     """Those whose value is not null."""
-    values = [found[header_name(index)].cast(pa.string()).cast(pa.binary()) for index in range(len(names))]
+    values = [found[header_name(index)].cast(pa.binary()) for index in range(len(names))]
     each = np.arange(count * len(names)).reshape(len(names), count).T.ravel()
     keys = pa.concat_arrays([pa.repeat(pa.scalar(name), count) for name in names]).take(pa.array(each))
     content = pa.concat_arrays(values).take(pa.array(each))
