@@ -207,7 +207,7 @@ class KeyOrder:
                 return Verdict.known
             if not event.is_first_read and event.lease.partition[1] == partition:
                 elsewhere.come_back(turn, event.offset)
-            if elsewhere.first < turn:
+            if elsewhere and elsewhere.first < turn:
                 return Verdict.diverted
         self._behind[name] = deque()
         self._in_batch.add(name)

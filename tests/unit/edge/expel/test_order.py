@@ -121,6 +121,17 @@ def test_what_the_brokers_removed_on_its_way_back_keeps_nobody_waiting():
     assert order.judge(come_back(1, at=6)) is Verdict.goes
 
 
+def test_a_letter_that_was_sent_back_goes_though_what_stood_before_it_on_its_way_back_is_gone():
+    order = KeyOrder()
+    order.knows(0, Waiting([(b"k", 0, 1, NOT_KNOWN, 5)], {0: 5}))
+    order.begin_batch()
+    assert order.judge(come_back(7, at=6)) is Verdict.goes
+    order.settled(come_back(7, at=6))
+    order.finished([come_back(7, at=6)])
+    order.begin_batch()
+    assert order.judge(first_read(8)) is Verdict.goes
+
+
 def test_what_came_back_and_waits_once_more_is_waited_for():
     order = KeyOrder()
     order.knows(0, Waiting([(b"k", 0, 0, NOT_KNOWN, 5), (b"k", 1, 0, NOT_KNOWN, 6)], {0: 5, 1: 6}))
