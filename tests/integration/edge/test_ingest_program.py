@@ -296,7 +296,7 @@ def test_a_second_one_does_not_share_the_port_of_the_first(config, new_topic, tm
 
 
 def test_one_that_starts_keeps_the_port_before_it_listens_and_takes_one_that_was_just_given_up():
-    entries = {"plays": Ingest.model_validate({"path": "/p", "topic": "t", "format": "json"})}
+    entries = {"plays": Ingest.model_validate({"path": "/p", "topic": "t", "format": "json", "dlq": "d"})}
     with reserved([Address("127.0.0.1:0", entries)]) as ports:
         again = [Address(f"127.0.0.1:{ports['127.0.0.1:0']}", entries)]
         with pytest.raises(ConfigError, match="Address already in use"), reserved(again):
