@@ -3,9 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 
+from enrich.admin import observing as observing_of_commands
+from enrich.admin.observing import announced
 from enrich.config import load
 from enrich.tally import Tally
 from enrich.tally.origins import Read
@@ -23,6 +26,7 @@ from tests.support.waiting import wait_until
 class Heard:
     def __init__(self) -> None:
         self.verdicts: list[MinuteVerdict] = []
+        self.actions: list[Action] = []
 
     def remembered(self, summaries: Sequence[Summary]) -> None:
         """Nothing."""
@@ -34,7 +38,7 @@ class Heard:
         self.verdicts += verdicts
 
     def announced(self, actions: Sequence[Action]) -> None:
-        """Nothing."""
+        self.actions += actions
 
 
 @pytest.mark.parametrize("ahead_s", [3_600, -3_600])
@@ -57,6 +61,29 @@ def test_it_judges_by_the_time_of_the_brokers(new_world: Callable[..., World], a
     finally:
         observer.stop()
         thread.join()
+
+
+@pytest.mark.parametrize("ahead_s", [3_600, -3_600])
+def test_an_action_is_announced_by_the_time_of_the_brokers(
+    new_world: Callable[..., World], ahead_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a host whose clock is behind it would be over before it began."""
+    world, heard, now_ns = new_world(), Heard(), time.time_ns
+    observer = Observer(load(world.file), heard)
+    thread = threading.Thread(target=observer.run)
+    thread.start()
+    try:
+        wait_until(lambda: observer.health.is_ready, what="readiness")
+        wrong = SimpleNamespace(time_ns=lambda: now_ns() + ahead_s * 10**9)
+        monkeypatch.setattr(observing_of_commands, "time", wrong)
+        announced(load(world.file), "new brokers", 600.0)
+        wait_until(lambda: heard.actions, what="the action")
+    finally:
+        observer.stop()
+        thread.join()
+    (action,) = heard.actions
+    assert abs(action.from_ms - now_ns() // 10**6) < 300_000
+    assert action.until_ms - action.from_ms == 600_000
 
 
 def test_events_that_the_stage_has_not_read_yet_are_not_lost_although_the_clock_of_ingest_is_behind(
