@@ -3,7 +3,8 @@
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from enrich.base.errors import Unreachable
+from enrich.kafka.writing.transactions import DatedRecord, TransactionalProducer
 from enrich.service.routes import RouteState
 from sync_service.sources import writing
 from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
@@ -139,15 +141,27 @@ def test_what_is_configured_otherwise_is_read_again_though_the_file_is_the_same(
         wait_until(lambda: source.in_topic() == {b"1": b'{"id":"1","plan":"a"}'}, what="the other type")
 
 
-def test_a_source_whose_times_the_brokers_refuse_says_what_to_set_and_goes_on_then(source: SourceWorld) -> None:
-    """As on a host whose clock is hours ahead of theirs; here it is theirs that is too strict."""
-    source.make_topic(message_timestamp_before_max_ms="0")
+def test_a_source_whose_times_the_brokers_refuse_says_what_to_set_and_goes_on_then(
+    source: SourceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a host whose clock is two hours ahead of theirs."""
+    source.make_topic(message_timestamp_after_max_ms="3600000")
     put(source, {1: "a"})
-    with source.running() as service:
-        wait_until(lambda: "set the clock" in str(service.status("in").last_error), what="what to do")
-        assert service.status("in").state is RouteState.waiting
-        source.cluster.alter(source.topic, "message.timestamp.before.max.ms", 3_600_000)
-        wait_until(lambda: source.in_topic() == expected({1: "a"}), what="the rows")
+
+    def produce_ahead(
+        producer: TransactionalProducer, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None], *_: object
+    ) -> None:
+        ahead_ms = time.time_ns() // 10**6 + 7_200_000
+        dated: list[DatedRecord] = [(key, value, [], ahead_ms) for key, value in zip(keys, values, strict=True)]
+        producer.produce_dated(topic, dated)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TransactionalProducer, "produce", produce_ahead)
+        with source.running() as service:
+            wait_until(lambda: "set the clock" in str(service.status("in").last_error), what="what to do")
+            assert service.status("in").state is RouteState.waiting
+            patched.undo()
+            wait_until(lambda: source.in_topic() == expected({1: "a"}), what="the rows")
 
 
 def test_a_file_that_is_configured_as_before_is_read_again_if_what_was_between_was_not_written_to_its_end(
