@@ -54,8 +54,14 @@ class HttpClient:
         self._token = None if endpoint.token is None else bearer(endpoint.token.get_secret_value(), where)
         self._hidden = Hidden(url, self._target, self._token)
         self._certificates = Certificates(endpoint, where) if self._target.is_tls else None
-        self._names = Names(self._target, where, allows_private=endpoint.allow_private, resolve=resolve)
         self._timeout_s = endpoint.timeout / timedelta(seconds=1)
+        self._names = Names(
+            self._target,
+            where,
+            allows_private=endpoint.allow_private,
+            resolve=resolve,
+            timeout_s=self._timeout_s,
+        )
         self._room = asyncio.Semaphore(most_connections)
         self._idle: deque[_Pooled] = deque()
         self._busy: set[Connection] = set()

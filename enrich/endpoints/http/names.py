@@ -13,6 +13,13 @@ from enrich.endpoints import Target, public
 from enrich.endpoints.http.answer import NoAnswer
 
 _KEPT_S = 30.0
+_LAST_KNOWN_S = 300.0
+"""So much longer they serve if nobody says where the name leads now: a name server that is away must not stop a route
+whose endpoint works."""
+_PATIENCE = 1 / 8
+"""The part of a request's time for which its answer is waited for where there are such ones."""
+_NO_SUCH_NAME = (socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_ADDRFAMILY)
+"""What a name server says of a name that was taken away: this is an answer."""
 _MOST_ADDRESSES = 6
 """Of a name that has more, others are not tried: the time would not suffice for them."""
 _SILENT_S = 300.0
@@ -42,30 +49,41 @@ Resolve = Callable[[str, int], Awaitable[Sequence[Place]]]
 class Names:
     """The addresses of one target. Asked for at most once at a time, kept for a short time. For one loop."""
 
-    def __init__(self, target: Target, where: str, *, allows_private: bool, resolve: Resolve) -> None:
+    def __init__(self, target: Target, where: str, *, allows_private: bool, resolve: Resolve, timeout_s: float) -> None:
+        """`timeout_s`: of a request."""
         self._target = target
         self._where = where
         self._allows_private = allows_private
         self._resolve = resolve
+        self._patience_s = timeout_s * _PATIENCE
         self._places: list[Place] = []
         self._until = 0.0
+        self._last_known_until = 0.0
         self._silent: dict[Place, float] = {}
         """Those that took no connection when another did; until when they come last."""
         self._asking: asyncio.Task[list[Place]] | None = None
+        self._asked_s = 0.0
 
     @property
     def are_sought(self) -> bool:
-        """Whether the system has been asked, and has not said."""
-        return self._asking is not None
+        """Whether the system has been asked, and has not said, and nothing can be tried until then."""
+        return self._asking is not None and not self._serve_still
 
     async def places(self) -> list[Place]:
         """Where to try, the best first. Raises NoAnswer, and ConfigError if no address may be connected to."""
-        if self._places and asyncio.get_running_loop().time() < self._until:
+        now = asyncio.get_running_loop().time()
+        if self._places and now < self._until:
             return self._places
         if self._asking is None:
+            self._asked_s = now
             self._asking = asyncio.ensure_future(self._ask())
             self._asking.add_done_callback(self._asked)
-        return await asyncio.shield(self._asking)
+        asking = self._asking
+        if self._serve_still:
+            await asyncio.wait({asking}, timeout=max(0.0, self._asked_s + self._patience_s - now))
+            if not asking.done():
+                return self._places
+        return await asyncio.shield(asking)
 
     def prefer(self, place: Place) -> None:
         """This one took a connection, and those before it did not."""
@@ -83,13 +101,22 @@ class Names:
         if self._asking is not None:
             self._asking.cancel()
 
+    @property
+    def _serve_still(self) -> bool:
+        """Whether those that were found and checked last may be tried while nobody says more."""
+        return bool(self._places) and asyncio.get_running_loop().time() < self._last_known_until
+
     async def _ask(self) -> list[Place]:
         target = self._target
         try:
             found = await self._resolve(target.name, target.port)
         except (OSError, UnicodeError) as error:
+            if self._serve_still and not (isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_NAME):
+                return self._places
+            self._last_known_until = 0.0
             text = getattr(error, "strerror", None) or str(error)
             raise NoAnswer(f"the name {target.name} was not found: {text}", may_have_arrived=False) from None
+        self._last_known_until = 0.0  # until those that were found now are checked
         if not self._allows_private:
             allowed = set(public(target.name, [place.ip for place in found], self._where))
             found = [place for place in found if place.ip in allowed]
@@ -99,6 +126,7 @@ class Names:
         self._silent = {place: end for place, end in self._silent.items() if end > now and place in found}
         self._places = sorted(_in_turns(found), key=self._silent.__contains__)[:_MOST_ADDRESSES]
         self._until = now + _KEPT_S
+        self._last_known_until = self._until + _LAST_KNOWN_S
         return self._places
 
     def _asked(self, asking: "asyncio.Task[list[Place]]") -> None:

@@ -206,6 +206,54 @@ def test_a_silent_name_server_is_asked_once_and_bounded_by_the_timeout():
     assert asked == ["hook.example"]
 
 
+AWAY = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+
+def test_while_no_name_server_answers_the_last_known_address_serves(monkeypatch):
+    monkeypatch.setattr(names, "_KEPT_S", 0.0)
+    zone = Zone(["127.0.0.1"], AWAY, OSError("down"), ["127.0.0.3"])
+    with ScriptedEndpoint(CLOSING) as endpoint:
+        *answered, moved = posted(endpoint, *[b"1"] * 4, host="hook.example", resolve=zone)
+    assert answered == [Answer(200, None, "")] * 3
+    assert moved.reason == f"127.0.0.3:{endpoint.port}: connection refused"
+
+
+def test_while_a_name_server_is_silent_the_last_known_address_serves(monkeypatch):
+    monkeypatch.setattr(names, "_KEPT_S", 0.0)
+    monkeypatch.setattr(names, "_PATIENCE", 0.0)
+    asked = []
+
+    async def once(name, port):
+        asked.append(name)
+        if len(asked) > 1:
+            await asyncio.Event().wait()
+        return [Place(socket.AF_INET, ("127.0.0.1", port))]
+
+    with ScriptedEndpoint(CLOSING) as endpoint:
+        outcomes = posted(endpoint, b"1", b"2", b"3", host="hook.example", resolve=once)
+    assert outcomes == [Answer(200, None, "")] * 3
+    assert asked == ["hook.example"] * 2
+
+
+def test_the_last_known_address_serves_for_a_bounded_time(monkeypatch):
+    monkeypatch.setattr(names, "_KEPT_S", 0.0)
+    monkeypatch.setattr(names, "_LAST_KNOWN_S", 0.0)
+    with ScriptedEndpoint(CLOSING) as endpoint:
+        first, second = posted(endpoint, b"1", b"2", host="hook.example", resolve=Zone(["127.0.0.1"], AWAY))
+    assert first.status == 200
+    assert second.reason == f"the name hook.example was not found: {AWAY.strerror}"
+
+
+@pytest.mark.parametrize("answer", [socket.gaierror(socket.EAI_NONAME, "Name or service not known"), []])
+def test_of_a_name_that_was_taken_away_the_last_known_address_does_not_serve(monkeypatch, answer):
+    monkeypatch.setattr(names, "_KEPT_S", 0.0)
+    with ScriptedEndpoint(CLOSING) as endpoint:
+        zone = Zone(["127.0.0.1"], answer, AWAY)
+        outcomes = posted(endpoint, b"1", b"2", b"3", host="hook.example", resolve=zone)
+        assert endpoint.connections == 1
+    assert [type(one) for one in outcomes] == [Answer, NoAnswer, NoAnswer]
+
+
 def test_the_system_is_asked_off_the_loop_and_knows_no_such_name():
     async def post():
         async with client_of("http://no.such.name.invalid/", timeout="60s") as client:
