@@ -1,15 +1,16 @@
 """Forwards records in transactions that also commit the offsets: a record is forwarded once, whoever dies when."""
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from edge_service.retrier.plan import RetryPlan
-from enrich.base.errors import ConfigError
+from enrich.base.errors import BadRecord, ConfigError
 from enrich.kafka import COMPACTED, Connection, Topics
+from enrich.kafka.clients.errors import code_of
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import Place, as_first_read, topic_id_in
 from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size, sender_of
@@ -20,6 +21,7 @@ DEADLINE_S = 10.0
 _ABANDONED_S = 10.0
 """When the brokers end the transaction of an instance that was killed: until then nobody reads past it, and nobody may
 take over its partitions."""
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ def rooms_of(plan: RetryPlan, topics: Topics, connection: Connection) -> Rooms:
 
 @dataclass(frozen=True)
 class Sorted:
-    """A batch: what is forwarded, and what becomes dead letters since it does not fit."""
+    """A batch: what is forwarded, and what becomes dead letters since the topic does not take it."""
 
     good: Sequence[Record]
     dead: Sequence[Message]
+    reasons: Sequence[str]
+    """Of `dead`."""
 
 
 class Forwarding:
@@ -68,18 +72,23 @@ class Forwarding:
     def close(self) -> None:
         self._producer.close()
 
-    def sorted_out(self, messages: Sequence[Message], refused: Collection[Place]) -> "Sorted":
-        """`refused`: the places of records that brokers do not take, however small they look."""
+    def sorted_out(self, messages: Sequence[Message], refused: Mapping[Place, str]) -> "Sorted":
+        """`refused`: why brokers do not take records, by their places, however small they look."""
         good: list[Record] = []
         dead: list[Message] = []
+        reasons: list[str] = []
         room, partitions = self.rooms.retry_out, self._partitions
         for message in messages:
             key, value, headers = key_of(message), value_of(message), headers_of(message)
-            if record_size(key, value, headers) > room or (refused and place(message) in refused):
+            if record_size(key, value, headers) > room:
                 dead.append(message)
+                reasons.append(too_large(self._plan))
+            elif refused and (why := refused.get(place(message))) is not None:
+                dead.append(message)
+                reasons.append(why)
             else:
                 good.append((key, value, headers, (message.partition() or 0) % partitions))
-        return Sorted(good, dead)
+        return Sorted(good, dead, reasons)
 
     def forward(
         self,
@@ -92,15 +101,14 @@ class Forwarding:
         `is_committed_next` is called before that is done."""
         with self._producer.transaction():
             self._producer.produce_all(self._plan.retry_out, batch.good)
-            for message in batch.dead:
-                self._bury(message)
+            for message, reason in zip(batch.dead, batch.reasons, strict=True):
+                self._bury(message, reason)
             self._producer.send_offsets(done, group)
             is_committed_next()
 
-    def _bury(self, message: Message) -> None:
+    def _bury(self, message: Message, reason: str) -> None:
         origin = as_first_read(message)
         sender = sender_of(self._plan.sender, topic_id_in(headers_of(message)))
-        reason = f"it is too large for the topic {self._plan.retry_out}"
         room = max(self.rooms.dlq, 0)
         letter = dead_letter(origin, reason, stage=self._plan.route, sender=sender, largest_value=room)
         cut = fitted(letter, self.rooms.dlq)
@@ -111,6 +119,21 @@ class Forwarding:
                 next_step="raise its max.message.bytes",
             )
         self._producer.produce_one(self._plan.dlq, cut.key, cut.value, headers=cut.headers)
+
+
+def why_refused(plan: RetryPlan, error: BadRecord, message: Message) -> str:
+    """As it stands in the dead letter."""
+    code = code_of(error)
+    if code in _TOO_LARGE:
+        return too_large(plan)
+    hint = ""
+    if code == KafkaError.INVALID_RECORD and key_of(message) is None:
+        hint = ": a compacted topic takes no record without a key"
+    return f"the topic {plan.retry_out} does not take it ({error.what}){hint}"
+
+
+def too_large(plan: RetryPlan) -> str:
+    return f"it is too large for the topic {plan.retry_out}"
 
 
 def place(message: Message) -> Place:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message
 
 from edge_service.losses import Losses
 from edge_service.old_pauses import old_pauses
-from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, place, rooms_of
+from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, place, rooms_of, why_refused
 from edge_service.retrier.places import NOWHERE, look
 from edge_service.retrier.plan import RetryPlan
 from edge_service.retrier.reading import Reading, moment, positions
@@ -152,8 +152,8 @@ class _Work:
         self._rooms_s = float("-inf")
         """When the producer's rooms were asked for."""
         self._most = _MOST.records
-        self._refused: set[Place] = set()
-        """Records that the brokers refused to take, alone."""
+        self._refused: dict[Place, str] = {}
+        """Why the brokers refused to take records, alone."""
         self._backoff = Backoff(0.05, 5.0)
         self._trouble: EnrichError | None = None
         self._silence: Retryable | None = None
@@ -262,7 +262,8 @@ class _Work:
         self._meter.count("forwarded", len(sorted_out.good))
         self._meter.count("dead_letters", len(sorted_out.dead))
         if self._refused:
-            self._refused.difference_update(map(place, messages))
+            for message in messages:
+                self._refused.pop(place(message), None)
         self._settled()
         is_full = len(messages) >= self._most
         self._most = min(_MOST.records, self._most * 2)
@@ -320,7 +321,7 @@ class _Work:
             if not is_alone or first not in self._refused:
                 pause_s = 0.0  # otherwise the DLQ has refused it, too
             if is_alone:
-                self._refused.add(first)
+                self._refused.setdefault(first, why_refused(self._plan, error, messages[0]))
             self._most = max(1, len(messages) // 2)
         self._note(error)
         self._next_forward_s = self._clock().elapsed_s + pause_s

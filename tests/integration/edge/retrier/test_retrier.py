@@ -339,6 +339,21 @@ def test_a_record_that_brokers_refuse_is_found_among_its_neighbours(world: Retry
     require_one_dead_letter(world)
 
 
+def test_the_letter_of_an_event_that_a_compacted_topic_does_not_take_says_so(cluster: Cluster) -> None:
+    world = RetryWorld(cluster)
+    cluster.topics.create(world.retry_in(), partitions=1)
+    cluster.topics.create(world.retry_out(), partitions=1, config={"cleanup.policy": "compact"})
+    with DeliveringProducer(cluster.connection) as producer:
+        headers = [*event_headers(5), *retry_headers((f"{world.name}.acme", 0, 7), 1, 2)]
+        producer.produce(world.retry_in(), None, b"an event", headers=headers, partition=0)
+    with running(world) as retrier:
+        wait_until(lambda: retrier.status().counters["dead_letters"], what="a dead letter")
+    (letter,) = world.cluster.messages(f"{world.name}.acme.dlq")
+    reason = (dict(headers_of(letter))["enrich.reason"] or b"").decode()
+    assert reason.startswith(f"the topic {world.retry_out()} does not take it (")
+    assert reason.endswith("): a compacted topic takes no record without a key")
+
+
 def test_events_whose_time_brokers_refuse_are_no_dead_letters_and_come_out_once_they_take_it(
     world: RetryWorld,
 ) -> None:
