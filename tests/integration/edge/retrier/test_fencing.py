@@ -43,6 +43,6 @@ def test_a_member_that_was_dropped_forwards_nothing_of_what_it_had_read(cluster:
             messages = line.due(line.due_s or 0.0, MOST)
             assert messages
             with pytest.raises(Retryable):
-                forwarding.forward(forwarding.sorted_out(messages, ()), positions([(line, messages)]), group)
+                forwarding.forward(forwarding.sorted_out(messages, {}), positions([(line, messages)]), group)
             assert not forwarding.is_open
     assert world.came_out() == Counter(range(20))
