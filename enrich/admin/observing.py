@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
+from enrich.admin.clock import brokers_ms
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import Pipeline
-from enrich.kafka import DeliveringProducer, new_producer, new_store_consumer, read_topic
-from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka import DeliveringProducer, new_store_consumer, read_topic
 from enrich.tally import Node, Report, Tally, decoded
 from enrich.verdict import MinuteVerdict, minute_text
 from enrich.verdict.minute import range_of
@@ -42,29 +42,14 @@ def verdicts_of(pipeline: Pipeline, since_minute: int, route: str | None = None)
 def announced(pipeline: Pipeline, text: str, lasts_s: float) -> str:
     """Returns until when."""
     cluster = Cluster(pipeline.kafka)
-    now_ms = _brokers_ms(cluster, pipeline.minutes_topic) or time.time_ns() // 10**6
+    # By the observer's clock, which is the brokers'.
+    now_ms = brokers_ms(cluster, pipeline.minutes_topic, CLOCK, b"{}") or time.time_ns() // 10**6
     until_ms = now_ms + round(lasts_s * 1000)
     action = {"text": text, "from_ms": now_ms, "until_ms": until_ms}
     with DeliveringProducer(cluster.connection) as producer:
         key = ACTION + str(now_ms).encode()
         producer.produce(pipeline.minutes_topic, key=key, value=json.dumps(action).encode())
     return minute_text(until_ms // 60_000)
-
-
-def _brokers_ms(cluster: Cluster, topic: str) -> int | None:
-    """What time it is there, by which the observer knows whether an action goes on: this host's may be another one.
-    None: they do not say."""
-    told: list[tuple[int, int]] = []
-
-    def on_delivery(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            told.append(message.timestamp())
-
-    producer = new_producer(cluster.connection)
-    with kafka_errors(f"topic {topic}"):
-        producer.produce(topic, b"{}", CLOCK, on_delivery=on_delivery)
-        producer.flush(cluster.deadline_s)
-    return next((at_ms for kind, at_ms in told if kind == TIMESTAMP_LOG_APPEND_TIME), None)
 
 
 def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:

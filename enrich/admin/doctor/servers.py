@@ -4,8 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
-from confluent_kafka import KafkaError, Message
-
+from enrich.admin.clock import brokers_ms
 from enrich.admin.cluster import Cluster
 from enrich.admin.doctor.groups import of_groups
 from enrich.admin.doctor.releases import of_release
@@ -18,8 +17,6 @@ from enrich.admin.topics.wanted import wanted_topics
 from enrich.base.errors import EnrichError
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline
-from enrich.kafka import new_producer
-from enrich.kafka.clients.errors import kafka_errors
 from stores.external.redis.clients import RedisAddress, connect, takes_anyone
 from stores.external.redis.errors import redis_errors
 
@@ -104,32 +101,20 @@ def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
 
 
 def _of_clock(cluster: Cluster) -> Verdict:
-    """Writes a record to which the broker gives its time. It is a tombstone, so compaction removes it."""
-    delivered: list[Message] = []
-    refused: list[KafkaError] = []
-
-    def on_delivery(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            delivered.append(message)
-        else:
-            refused.append(error)
-
+    """The record for it is a tombstone, so compaction removes it."""
     unknown = "the broker's clock cannot be read"
     try:
         if not cluster.topics.exists(NOTES_TOPIC):
             return warning("clock", f"{unknown}: topic {NOTES_TOPIC} is missing", "make it: enrich topics apply")
-        producer = new_producer(cluster.connection)
-        with kafka_errors(f"topic {NOTES_TOPIC}"):
-            before = time.time()
-            producer.produce(NOTES_TOPIC, None, CLOCK_KEY, on_delivery=on_delivery)
-            producer.flush(cluster.deadline_s)
-            after = time.time()
+        before = time.time()
+        found_ms = brokers_ms(cluster, NOTES_TOPIC, CLOCK_KEY)
+        after = time.time()
     except EnrichError as error:
         return warning("clock", f"{unknown}: {error.what}", error.next_step or "check the brokers")
-    if not delivered:
-        reason = refused[0].str() if refused else "no answer in time"
-        return warning("clock", f"{unknown}: {reason}", f"grant WRITE on topic {NOTES_TOPIC}")
-    broker = delivered[0].timestamp()[1] / 1000
+    if found_ms is None:
+        setting = "message.timestamp.type=LogAppendTime"
+        return warning("clock", f"{unknown}: topic {NOTES_TOPIC} lacks {setting}", "set it")
+    broker = found_ms / 1000
     ahead = broker - after if broker > after else min(0.0, broker - before)
     what = f"the broker's clock differs by {abs(ahead):.1f} s"
     if abs(ahead) <= _TOLERATED_S:

@@ -176,8 +176,12 @@ class BatchFlow:
         """Not that of before the stage ran with slots, as after a roll-back. Raises ConfigError."""
         start, position = self._start, position_of(self._start.checkpoint)
         commits = read_commits(start.connection, start.progress.group, each_partition(start.found.partitions))
+        again = 0
         for (topic, number), commit in commits.items():
-            if commit.note is not None and commit.offset > position.get(topic, {}).get(number, commit.offset):
+            behind = commit.offset - position.get(topic, {}).get(number, commit.offset)
+            if behind <= 0:
+                continue
+            if commit.note is not None:
                 raise ConfigError(
                     "the stage has gone on since with profile: realtime: from this checkpoint on, events would be "
                     "processed once more",
@@ -186,6 +190,18 @@ class BatchFlow:
                     "or, if they should be processed once more, move the checkpoint away and start with --from and a "
                     "time",
                 )
+            again += behind
+        if again:
+            # Not refused: a killed driver leaves the same, as with async progress not every batch is recorded.
+            _log.warning(
+                "the checkpoint is behind the consumer group: what lies between is processed once more",
+                extra={
+                    "offsets": again,
+                    "group": start.progress.group,
+                    "next": "nothing after a kill, or to repeat it; but if the stage has gone on with another "
+                    "checkpoint since, stop it and name that one",
+                },
+            )
 
     def _plan_query(self) -> DataStreamWriter:
         start, stage = self._start, self._start.stage

@@ -39,7 +39,10 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
     if str(pipeline.stages[name].source.format) == "avro":
         trouble = registry_trouble(pipeline.kafka.registry)
         if trouble is not None:
-            _log.warning("events in Avro may wait for the registry", extra={"reason": str(trouble)})
+            _log.warning(
+                "the registry cannot be used: an event with a schema that its host has not read yet ends the stage",
+                extra={"reason": str(trouble)},
+            )
     # A line and more for each batch that Spark hands to Python.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if pipeline.stages[name].lookups and is_local(options.master):

@@ -5,6 +5,7 @@ import pytest
 import redis
 
 from enrich.admin.doctor.machine import of_state_dir
+from enrich.admin.topics.notes import NOTES_TOPIC
 from enrich.config import load
 from enrich.kafka import DeliveringProducer
 from tests.support.commands import enrich, lines
@@ -50,6 +51,19 @@ def test_what_is_wrong_is_bad_until_it_is_put_right(config, stack):
             server.config_set("maxmemory-policy", "noeviction")
     assert done.returncode == 1
     assert "bad redis" in done.stdout and "noeviction" in done.stdout
+
+
+def test_the_brokers_clock_is_theirs_and_not_that_of_who_wrote_a_record(config, cluster):
+    _, path = config
+    assert enrich("topics", "apply", "--yes", "-c", path).returncode == 0
+    cluster.alter(NOTES_TOPIC, "message.timestamp.type", "CreateTime")
+    try:
+        ((level, what, _),) = of_check(enrich("doctor", "-c", path, "--json"), "clock")
+        assert (level, "LogAppendTime" in what) == ("warning", True)
+    finally:
+        cluster.alter(NOTES_TOPIC, "message.timestamp.type", "LogAppendTime")
+    ((level, what, _),) = of_check(enrich("doctor", "-c", path, "--json"), "clock")
+    assert level == "good", what
 
 
 @pytest.mark.parametrize("deadline", ["1", "inf"])

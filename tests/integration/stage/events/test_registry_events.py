@@ -165,7 +165,7 @@ def test_a_registry_that_is_away_is_told_before_spark_starts(world, monkeypatch,
     monkeypatch.setattr(job, "stage_session", started)
     with pytest.raises(InterruptedError):
         job.run_stage(world.pipeline, stage, RunOptions())
-    (told,) = [vars(record) for record in caplog.records if "wait for the registry" in record.getMessage()]
+    (told,) = [vars(record) for record in caplog.records if "registry cannot be used" in record.getMessage()]
     assert "the schema registry did not answer" in told["reason"] and "127.0.0.1:1" in told["reason"]
 
 

@@ -72,6 +72,28 @@ def test_a_checkpoint_is_of_one_stage_of_one_pipeline(spark, world):
     assert world.ids(stage) == Counter(range(11))
 
 
+def test_a_start_with_an_older_checkpoint_says_that_events_are_processed_once_more(spark, world, caplog):
+    """As after a roll-back of the configuration."""
+    stage = world.stage("enrich", [])
+    section = world.document["stages"][stage]
+    older, newer = section["checkpoint"], section["checkpoint"] + "-again"
+
+    def told():
+        return [vars(record) for record in caplog.records if "behind the consumer group" in record.getMessage()]
+
+    for number, (checkpoint, start) in enumerate([(older, None), (older, None), (newer, From.parse("group"))]):
+        section["checkpoint"] = checkpoint
+        world.send(stage, [{"id": number}])
+        run_until(spark, world, stage, number + 1, start)
+    assert not told()
+    section["checkpoint"] = older
+    world.send(stage, [{"id": 3}])
+    run_until(spark, world, stage, 4)
+    assert world.ids(stage) == Counter([0, 1, 2, 2, 3])
+    (one,) = told()
+    assert one["offsets"] == 1 and "another checkpoint" in one["next"]
+
+
 def test_what_spark_refuses_is_named_in_a_line(spark):
     options = {
         "kafka.bootstrap.servers": "x:1",
