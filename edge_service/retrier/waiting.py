@@ -7,8 +7,10 @@ from itertools import islice
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
+from enrich.kafka.records import size_of
+
 _OVERHEAD = 1_000
-"""What a record takes beside its key and value, in bytes, rather too much: its headers and the client's objects."""
+"""What a record takes beside its key, value and headers, in bytes, rather too much: the client's objects."""
 _IN_ORDER_MS = 1_000
 """Timestamps of one writer may go back so far, not further."""
 
@@ -71,7 +73,7 @@ class Line:
         return self._waiting[0].due_s if self._waiting else None
 
     def add(self, message: Message, now: Moment) -> None:
-        size = len(message.value() or b"") + len(message.key() or b"") + _OVERHEAD
+        size = size_of(message) + _OVERHEAD
         self._waiting.append(_Waiting(message, now.elapsed_s + self._wait_s(message, now), size))
         self._bytes += size
         offset = message.offset() or 0

@@ -10,6 +10,7 @@ from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.partitions.window import Window
 from enrich.delivery.plan import StreamSink, Work
 from enrich.delivery.reading import IDLE_S, Reading
+from enrich.kafka.records import size_of
 
 # While something is under way the consumer is not waited for: what is settled has to be committed.
 _LOOK_S = 0.005
@@ -88,7 +89,7 @@ class Sending:
         window = self._window(partition)
         for message in partition.pending:
             offset = message.offset()
-            if offset is not None and window.take(offset, len(message)):
+            if offset is not None and window.take(offset, size_of(message)):
                 offered.append(message)
         epoch = partition.pending[-1].leader_epoch()
         partition.epoch = -1 if epoch is None else epoch

@@ -35,6 +35,14 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     return headers or []
 
 
+def size_of(message: Message) -> int:
+    """Bytes of its key, value and headers."""
+    size = len(message.key() or b"") + len(message.value() or b"")
+    for name, content in headers_of(message):
+        size += len(name) + len(content or b"")
+    return size
+
+
 def _with_names(message: Message) -> list[tuple[str, bytes | None]]:
     """If the name of a header is not UTF-8 the client fails once, and from then on gives a pair that lacks its first
     part: whoever looks at it ends the process (confluent-kafka 2.16)."""

@@ -134,7 +134,7 @@ class Window(Section):
     events: Annotated[int, Between(1, 1_000_000)] = 20_000
     """Most events."""
     bytes: Size = 64 * 2**20
-    """Most bytes."""
+    """Most bytes, keys and headers included."""
 
 
 class Expel(Section):

@@ -19,6 +19,7 @@ class Record:
     at: int
     timestamp_ms: int | None
     size: int = 10
+    header_size: int = 0
 
     def offset(self) -> int:
         return self.at
@@ -28,6 +29,9 @@ class Record:
 
     def value(self) -> bytes:
         return b"x" * self.size
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("h", b"x" * self.header_size)] if self.header_size else []
 
     def timestamp(self) -> tuple[int, int]:
         if self.timestamp_ms is None:
@@ -42,12 +46,12 @@ class Partition:
         self.line = Line("waiting", 0, pause_s)
         self._next = 0
 
-    def read(self, *written_s: float | None, at_s: float = 0.0, size: int = 10) -> None:
+    def read(self, *written_s: float | None, at_s: float = 0.0, size: int = 10, header_size: int = 0) -> None:
         """Records with these times are read at this moment."""
         for written in written_s:
             stamp = None if written is None else _START_MS + round(written * 1000)
             moment = Moment(_START_MS + round(at_s * 1000), at_s)
-            self.line.add(Record(self._next, stamp, size), moment)  # type: ignore[arg-type] # as much as it needs
+            self.line.add(Record(self._next, stamp, size, header_size), moment)  # type: ignore[arg-type] # as much as it needs
             self._next += 1
 
     def due(self, at_s: float, most: Limits = MOST) -> list[int]:
@@ -139,6 +143,12 @@ def test_a_line_is_over_its_limits_by_records_or_by_bytes() -> None:
     assert one.line.is_over(Limits(3, 1_000))
     assert not one.line.is_all_due(29.0)
     assert one.line.is_all_due(30.0)
+
+
+def test_headers_count_among_the_bytes_of_a_line() -> None:
+    one = Partition()
+    one.read(0.0, header_size=50_000)
+    assert one.line.is_over(Limits(3, 50_000))
 
 
 def test_the_position_passes_the_markers_of_transactions_at_the_end_but_no_record_that_waits() -> None:
