@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from edge_service.expel.plan import ExpelPlan
 from edge_service.expel.streaming import LaneSink, LoopThread
 from edge_service.expel.tallying import Tallying
 from edge_service.expel.topic_watch import TopicWatch
-from edge_service.expel.waiting_events import known_in
+from edge_service.expel.waiting_events import StoppedError, known_in
 from edge_service.losses import Losses
 from edge_service.old_pauses import old_pauses
 from enrich.base.errors import EnrichError, WouldLoseData
@@ -46,7 +46,7 @@ _SPARE_S = 1.0
 _LEAST_UNCOMMITTED = 8
 """Requests: with fewer, a route with few at once would only commit."""
 _MOST_PATIENCE_S = 20.0
-"""A stop has 27 seconds altogether, for tallies too that the brokers do not take at once."""
+"""A stop has 27 seconds altogether, and tallies and holds may need some of them."""
 # If an offset does not exist any more, the client must report it, not silently start at another one.
 _WATCHED = {"auto.offset.reset": "error", "enable.partition.eof": True}
 
@@ -129,7 +129,8 @@ class ExpelRoute:
 
     def run(self, stopping: threading.Event) -> None:
         while not stopping.is_set():  # more than once if a person resumes it before it has ended for its hold
-            self._run_once(stopping)
+            with suppress(StoppedError):
+                self._run_once(stopping)
 
     def _run_once(self, stopping: threading.Event) -> None:
         topics = self._clients.topics()

@@ -22,6 +22,10 @@ _BY_ITSELF = "the route begins again by itself, with retry topics that have as m
 _Events = Mapping[int, list[tuple[bytes, int, int, int, int]]]
 
 
+class StoppedError(Retryable):
+    """A stop was requested while what waits was read: much may wait."""
+
+
 def known_in(
     plan: ExpelPlan,
     connection: Connection,
@@ -34,7 +38,7 @@ def known_in(
 ) -> Callable[[Collection[PartitionId]], None]:
     """To be called with the partitions that were assigned, before anything of them is read. `count`: partitions of the
     route's topic for which its retry topics were made. `topic_id`: of the route's topic. `retry_in`: the topics of all
-    pauses, then those of pauses that it had before. Raises Retryable, also if `stopping` says so: much may wait."""
+    pauses, then those of pauses that it had before. Raises Retryable, and StoppedError if `stopping` says so."""
 
     def begin(partitions: Collection[PartitionId]) -> None:
         numbers = [number for topic, number in partitions if topic == plan.section.topic]
@@ -128,7 +132,7 @@ def _uncommitted(
             starts[number], settled[number] = lows[number], ()
     for messages in read_to_end(reader, topic, starts, ends, stalled_s=_OPEN_S):
         if stopping():
-            raise Retryable("a stop was requested while what waits was read", where=f"topic {topic}")
+            raise StoppedError("a stop was requested while what waits was read", where=f"topic {topic}")
         for message in messages:
             offset, done = message.offset() or 0, settled.get(message.partition() or 0, ())
             if not any(first <= offset <= last for first, last in done):

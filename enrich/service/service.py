@@ -90,9 +90,7 @@ class _Runner(threading.Thread):
                 self._route.run(self._stopping)
             except Retryable as error:
                 if self._stopping.is_set():
-                    self.left = True
-                    what = "what the route did last may be done again: it stopped with an error: %s"
-                    _log.warning(what, error, extra={"route": self._route.name})
+                    self._leave(error)
                     return
                 if time.monotonic() - started > _RECOVERED_S:
                     self._backoff.reset()
@@ -103,6 +101,9 @@ class _Runner(threading.Thread):
             except EnrichError as error:
                 if not self._needs_a_person(error):
                     self._give_up(error)
+                    return
+                if self._stopping.is_set():
+                    self._leave(error)
                     return
                 self._pause(RouteState.held, error, self._held_s)
             except Exception as error:  # noqa: BLE001 - the top of this thread: no error may end it silently
@@ -134,6 +135,11 @@ class _Runner(threading.Thread):
         if is_news:
             self._logged = (str(error), time.monotonic())
         self._stopping.wait(seconds)
+
+    def _leave(self, error: EnrichError) -> None:
+        self.left = True
+        what = "what the route did last may be done again: it stopped with an error: %s"
+        _log.warning(what, error, extra={"route": self._route.name})
 
     def _give_up(self, error: EnrichError) -> None:
         self.failure = error

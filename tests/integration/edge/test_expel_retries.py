@@ -233,8 +233,9 @@ def test_a_stop_does_not_wait_until_all_that_waits_is_read(cluster: Cluster, mon
             yield []
 
     monkeypatch.setattr(waiting_events, "read_to_end", read_without_end)
-    with expelling(world_of(cluster, "1h", order="key")):
+    with expelling(world_of(cluster, "1h", order="key")) as expel:
         assert reads.wait(GUARD_S)
+    assert not expel.service.left  # it had begun nothing
 
 
 def test_what_the_brokers_remove_from_a_retry_topic_while_its_route_begins_stops_no_route(

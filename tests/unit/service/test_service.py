@@ -82,13 +82,17 @@ def test_why_a_route_did_not_run_is_told_until_it_runs() -> None:
     assert ended(service, gone_on) is None
 
 
-def test_a_route_that_cannot_finish_when_it_is_told_to_stop_says_so(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [Retryable("it cannot be committed"), ConfigError("it cannot be committed")])
+def test_a_route_that_cannot_finish_when_it_is_told_to_stop_says_so(
+    caplog: pytest.LogCaptureFixture, error: EnrichError
+) -> None:
     class Interrupted(Scripted):
         def run(self, stopping: threading.Event) -> None:
             super().run(stopping)
-            raise Retryable("it cannot be committed")
+            raise error
 
     good, bad = Scripted("good"), Interrupted("bad")
+    bad.progressed_ms = 1
     service = Service([good, bad])
     assert ended(service, lambda: good.runs + bad.runs == 2) is None
     assert service.left
