@@ -27,8 +27,11 @@ from tests.integration.codecs.test_registry import register
 from tests.support.kafka.topics import Cluster
 from tests.support.links.watched_link import WatchedLink
 from tests.support.processes import kill
+from tests.support.seed import variants
 from tests.support.stage.frames import VERSIONS, by_spark, records, seen
+from tests.support.stage.runs import Run, running
 from tests.support.stage.world import StageWorld
+from tests.support.waiting import wait_until
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "plan", "type": "string"}]}
 PLAY = {"type": "record", "name": "Play", "fields": [{"name": "user_id", "type": ["null", "string"]}]}
@@ -167,6 +170,25 @@ def test_a_registry_that_is_away_is_told_before_spark_starts(world, monkeypatch,
         job.run_stage(world.pipeline, stage, RunOptions())
     (told,) = [vars(record) for record in caplog.records if "registry cannot be used" in record.getMessage()]
     assert "the schema registry did not answer" in told["reason"] and "127.0.0.1:1" in told["reason"]
+
+
+@pytest.mark.parametrize("profile", variants("latency", "realtime"))
+def test_an_event_whose_schema_nobody_has_read_is_left_to_the_next_start(spark, world, addresses, profile):
+    """A stage does not wait for the registry."""
+    stage = world.stage("enrich", [], profile=profile)
+    source = {"topic": world.topic("enrich.in"), "format": "avro", "schema": json.dumps(PLAY), "framing": "confluent"}
+    world.document["stages"][stage]["source"] = source
+    number, registry = register(addresses.registry_url, "waits", PLAY), world.document["kafka"]["registry"]
+    url, registry["url"] = registry["url"], "http://127.0.0.1:1"
+    world.send(stage, [framed(number, PLAY, {"user_id": "ann"})])
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, Unreachable), error
+    assert "the schema registry did not answer" in error.what
+    world.close()
+    registry["url"] = url
+    with running(spark, world, stage):
+        wait_until(lambda: world.output(stage), what="the event")
+    assert world.output(stage) == [{"user_id": "ann"}]
 
 
 def routed(world, name, *routes):
