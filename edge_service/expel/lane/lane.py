@@ -12,7 +12,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from edge_service.expel.lane.breaker import Breaker, State
@@ -330,7 +329,7 @@ class Lane:
         except NoAnswer as error:
             return of_no_answer(error)
         self._meter.count("bytes_sent", len(body))
-        return self._table.of(answer, len(batch.events), datetime.now(UTC))
+        return self._table.of(answer, len(batch.events))
 
     def _signed(self, batch: Batch, body: bytes, signer: Signer) -> Mapping[str, str]:
         return signer.headers(batch.message_id(self._plan.sender), int(time.time()), body)

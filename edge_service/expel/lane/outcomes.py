@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 
 from enrich.endpoints.http import Answer, NoAnswer
-from enrich.endpoints.retry_after import retry_after_s
+from enrich.endpoints.retry_after import now_there, retry_after_s
 
 REFUSES_US = frozenset({401, 403, 404, 410})
 """Answers that say nothing about the events: the address, or who we are, is wrong."""
@@ -42,13 +41,13 @@ class Table:
     split: Collection[int]
     retried: Collection[int]
 
-    def of(self, answer: Answer, count: int, now: datetime) -> Outcome:
+    def of(self, answer: Answer, count: int) -> Outcome:
         """`count`: events in the request."""
         status = answer.status
         if 200 <= status <= 299:
             return Outcome(Meaning.delivered, "")
         reason = _reason(answer)
-        wait = retry_after_s(answer.retry_after, now)
+        wait = retry_after_s(answer.retry_after, now_there(answer.date))
         if status == HTTPStatus.TOO_MANY_REQUESTS or status >= 500 or status in self.retried:
             return Outcome(Meaning.later, reason, wait, is_trouble=True)
         if status in self.split and count > 1:

@@ -1,6 +1,6 @@
 """What becomes of a request: an answer, or none."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from enrich.endpoints.http.hiding import Hidden
 
@@ -17,6 +17,8 @@ class Answer:
     """The header Retry-After as it is."""
     start: str
     """The start of the body, for people: at most 200 characters, all printable, and never a secret."""
+    date: str | None = field(default=None, compare=False)
+    """The header Date as it is."""
 
 
 class NoAnswer(Exception):

@@ -43,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._body_bytes = 0
         self._start = b""
         self._retry_after: str | None = None
+        self._date: str | None = None
         self._is_framed = False
         self._is_in_body = False
         self._wrong: str | None = None
@@ -125,6 +126,8 @@ class Connection(asyncio.Protocol):
                     self._wrong = "the answer has a transfer encoding that nobody asked for"
             case b"retry-after":
                 self._retry_after = self._retry_after or value.decode("latin-1")
+            case b"date":
+                self._date = value.decode("latin-1")
             case b"keep-alive":
                 hint = _HINT.search(value)
                 self.server_keeps_s = None if hint is None else float(hint[1])
@@ -150,7 +153,7 @@ class Connection(asyncio.Protocol):
         if self._wrong is not None:
             return
         if not self._is_in_body:  # an interim answer
-            self._retry_after, self._is_framed = None, False
+            self._retry_after, self._date, self._is_framed = None, None, False
             return
         self._finish(keeps_alive=self._parser.should_keep_alive())
 
@@ -158,7 +161,8 @@ class Connection(asyncio.Protocol):
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        waiter.set_result(Answer(self._parser.get_status_code(), self._retry_after, shown(self._start, self._hidden)))
+        start = shown(self._start, self._hidden)
+        waiter.set_result(Answer(self._parser.get_status_code(), self._retry_after, start, self._date))
         # What of a request is not sent yet, the endpoint does not want any more.
         if not keeps_alive or self._transport.get_write_buffer_size() > 0:
             self.close()

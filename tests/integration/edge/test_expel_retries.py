@@ -58,11 +58,19 @@ def test_an_event_is_tried_again_after_each_pause_and_then_dead(cluster: Cluster
 
 
 @pytest.mark.parametrize(
-    ("said", "pause"), [("20", "30s"), ("Fri, 31 Dec 9999 23:59:59 GMT", "1h"), ("soon", "1s"), ("0", "1s")]
+    ("said", "pause"),
+    [
+        ("20", "30s"),
+        ("Sat, 01 Jan 2000 00:00:20 GMT", "30s"),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "1h"),
+        ("soon", "1s"),
+        ("0", "1s"),
+    ],
 )
 def test_retry_after_chooses_the_pause(cluster: Cluster, said: str, pause: str) -> None:
     world = world_of(cluster, "1s", "30s", "5m", "1h", local={"tries": 2, "first": "5ms", "budget": "1s"})
-    with Endpoint(lambda _: whole(503, headers=[("retry-after", said)])) as endpoint:
+    headers = [("retry-after", said), ("date", "Sat, 01 Jan 2000 00:00:00 GMT")]  # its clock is behind
+    with Endpoint(lambda _: whole(503, headers=headers)) as endpoint:
         world.url = endpoint.url()
         world.produce([0])
         with expelling(world):
