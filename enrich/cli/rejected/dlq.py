@@ -33,7 +33,9 @@ Names = Annotated[
 ]
 Dlqs = Annotated[list[str] | None, typer.Option("--dlq", metavar="TOPIC", help="Only this DLQ; may be repeated.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only letters whose reason has this text in it.")]
-Stage = Annotated[str | None, typer.Option("--stage", help="Only of this pipeline's stage, route or ingest.")]
+Stage = Annotated[
+    str | None, typer.Option("--stage", help="Only letters of this stage, route or ingest of the pipeline.")
+]
 Force = Annotated[
     bool, typer.Option("--force", help="Also if the key has a newer record, or the event cannot be checked again.")
 ]
