@@ -108,7 +108,7 @@ class Watch:
     def serve(self) -> PageServer:
         """Raises ConfigError if the address is taken."""
         page = Page(
-            metrics=lambda: exposition(self.state),
+            metrics=lambda: exposition(self.state, self.observer.pipeline.name),
             status=self.state.status,
             not_ready=lambda: {} if self.observer.health.is_ready else {"observer": "it reads what was written before"},
         )

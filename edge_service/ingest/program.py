@@ -42,7 +42,7 @@ def run(pipeline: Pipeline) -> int:
 
 def _page(pipeline: Pipeline, overview: Overview) -> PageServer:
     page = Page(
-        metrics=lambda: exposition(overview),
+        metrics=lambda: exposition(overview, pipeline.name),
         status=lambda: {
             "pipeline": pipeline.name,
             "routes": [shown(status) for status in overview.statuses()],

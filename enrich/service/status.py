@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from enrich.base.errors import ConfigError
+from enrich.service.exposing import exposed
 from enrich.service.page import Page, PageServer
 from enrich.service.routes import RouteState, RouteStatus
 from enrich.service.service import Service
@@ -33,7 +33,7 @@ class Program:
 def serve_status(service: Service, program: Program) -> PageServer:
     """Raises ConfigError if it cannot listen on the address."""
     page = Page(
-        metrics=lambda: exposition(service.statuses(), program.name).encode(),
+        metrics=lambda: exposition(service.statuses(), program),
         status=lambda: {"pipeline": program.pipeline, "routes": [shown(status) for status in service.statuses()]},
         stopped=lambda: {
             status.name: status.last_error for status in service.statuses() if status.state is RouteState.stopped
@@ -73,10 +73,8 @@ def _not_ready(statuses: Sequence[RouteStatus]) -> Iterator[tuple[str, str]]:
             yield status.name, status.last_error or status.state.value
 
 
-def exposition(statuses: Sequence[RouteStatus], program: str) -> str:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Statuses(statuses, program))
-    return generate_latest(registry).decode()
+def exposition(statuses: Sequence[RouteStatus], program: Program) -> bytes:
+    return exposed(_Statuses(statuses, program.name), program.pipeline)
 
 
 class _Statuses(Collector):

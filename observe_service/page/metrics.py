@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from enrich.service.exposing import exposed
 from enrich.verdict import MinuteVerdict, Up
 from observe_service.page.state import State
 
 _COUNTS = ("lost", "dropped", "dead", "waiting", "unknown", "duplicates")
 
 
-def exposition(state: State) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(state))
-    return generate_latest(registry)
+def exposition(state: State, pipeline: str) -> bytes:
+    return exposed(_Figures(state), pipeline)
 
 
 class _Figures(Collector):

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from edge_service.ingest.entry.figures import SLICES_S, Figures
 from edge_service.ingest.processes.overview import Overview
+from enrich.service.exposing import exposed
 from enrich.service.routes import RouteState, RouteStatus
 
 _LABELS = ("ingest",)
 
 
-def exposition(overview: Overview) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Ingest(overview))
-    return generate_latest(registry)
+def exposition(overview: Overview, pipeline: str) -> bytes:
+    return exposed(_Ingest(overview), pipeline)
 
 
 class _Ingest(Collector):

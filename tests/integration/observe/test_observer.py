@@ -155,7 +155,7 @@ def test_the_page_has_a_token_and_answers_what_is_asked_wrong(new_world: NewWorl
         assert "Traceback" not in observer.said()
         assert b"very secret" not in observer.ask("/api/state", **bearer)[1] + observer.ask("/status", **bearer)[1]
         assert b"very secret" not in observer.log.read_bytes()
-        assert b"enrich_observe_ready 1.0" in observer.ask("/metrics")[1]
+        assert f'enrich_observe_ready{{pipeline="{world.name}"}} 1.0' in observer.ask("/metrics")[1].decode()
 
 
 def test_what_cannot_be_observed_is_refused(new_world: NewWorld, tmp_path) -> None:

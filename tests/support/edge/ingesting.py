@@ -84,9 +84,10 @@ class Ingest(PagedProgram):
         wait_until(lambda: self._runs() and not self.not_ready(), what="readiness")
 
     def metric(self, name: str, **labels: str) -> float:
-        """The value of one line of /metrics; 0 if there is none."""
-        wanted = ",".join(f'{key}="{value}"' for key, value in labels.items())
-        start = f"{name}{{{wanted}}} " if labels else f"{name} "
+        """The value of one line of /metrics, all of which name the pipeline; 0 if there is none."""
+        labels["pipeline"] = self.status()["pipeline"]
+        wanted = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
+        start = f"{name}{{{wanted}}} "
         lines = self.ask("/metrics")[1].decode().splitlines()
         return next((float(line.removeprefix(start)) for line in lines if line.startswith(start)), 0.0)
 

@@ -32,8 +32,30 @@ def test_no_two_panels_lie_on_each_other_or_have_the_same_number():
         assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
 
 
-@pytest.mark.parametrize("metric", ["enrich_agent_seq", "enrich_stage_events_total"])
-def test_a_pipeline_can_be_chosen_if_only_its_stages_or_only_its_agents_are_scraped(metric):
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "enrich_agent_seq",
+        "enrich_stage_events_total",
+        "enrich_ingest_processes",
+        "enrich_expel_state",
+        "enrich_retrier_state",
+        "enrich_sync_state",
+        "enrich_observe_ready",
+    ],
+)
+def test_a_pipeline_can_be_chosen_whatever_of_it_is_scraped(metric):
     (pipeline,) = (one for one in DASHBOARD["templating"]["list"] if one["name"] == "pipeline")
     (names,) = re.findall(r'^label_values\(\{__name__=~"(.+)"\}, pipeline\)$', pipeline["query"])
     assert re.fullmatch(names, metric)
+
+
+@pytest.mark.parametrize("program", ["ingest", "expel", "retrier", "sync", "observe"])
+def test_routes_of_one_name_in_several_pipelines_are_shown_apart(program):
+    targets = [target for panel in PANELS for target in panel.get("targets", [])]
+    shows = [(target["expr"], target["legendFormat"]) for target in targets if f"enrich_{program}_" in target["expr"]]
+    assert shows
+    for expression, legend in shows:
+        assert not re.search(rf"enrich_{program}_\w+(?!\w|{{pipeline=)", expression)
+        assert all(by.startswith("pipeline, ") for by in re.findall(r"by \(([^)]+)\)", expression))
+        assert "{{pipeline}}" in legend

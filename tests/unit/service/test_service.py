@@ -168,15 +168,15 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
     assert meter.totals() == {"rows": 5_000, "gaps": 0}
 
 
-def test_metrics_name_the_route_and_its_state() -> None:
+def test_metrics_name_the_pipeline_the_route_and_its_state() -> None:
     status = RouteStatus(
         "out", RouteKind.writeback, RouteState.waiting, lag=7, counters={"rows_written": 3}, gauges={"differences": 2}
     )
-    text = exposition([status], "sync")
-    assert 'enrich_sync_state{kind="writeback",route="out",state="waiting"} 1.0' in text
-    assert 'enrich_sync_lag{kind="writeback",route="out"} 7.0' in text
-    assert 'enrich_sync_rows_written_total{kind="writeback",route="out"} 3.0' in text
-    assert 'enrich_sync_differences{kind="writeback",route="out"} 2.0' in text
+    text = exposition([status], Program("sync", "plays", "127.0.0.1:0", "sync.listen")).decode()
+    assert 'enrich_sync_state{kind="writeback",pipeline="plays",route="out",state="waiting"} 1.0' in text
+    assert 'enrich_sync_lag{kind="writeback",pipeline="plays",route="out"} 7.0' in text
+    assert 'enrich_sync_rows_written_total{kind="writeback",pipeline="plays",route="out"} 3.0' in text
+    assert 'enrich_sync_differences{kind="writeback",pipeline="plays",route="out"} 2.0' in text
 
 
 @pytest.mark.parametrize(

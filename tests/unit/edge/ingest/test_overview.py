@@ -49,7 +49,7 @@ def states(overview):
 
 
 def value(overview, line):
-    found = [text for text in exposition(overview).decode().splitlines() if text.startswith(line)]
+    found = [text for text in exposition(overview, "p").decode().splitlines() if text.startswith(line)]
     return [float(text.rpartition(" ")[2]) for text in found]
 
 
@@ -62,17 +62,23 @@ def test_the_first_process_serves_all_addresses_and_the_next_ones_those_that_wan
 def test_figures_are_the_sums_over_processes_also_of_those_that_have_ended(overview):
     overview.heard(0, 1, report(10, held=5, names=("plays", "ads", "raw")))
     overview.heard(1, 2, report(7, held=3))
-    assert value(overview, 'enrich_ingest_events_total{ingest="plays"}') == [17]
-    assert value(overview, 'enrich_ingest_held_bytes{ingest="plays"}') == [8]
+    assert value(overview, 'enrich_ingest_events_total{ingest="plays",pipeline="p"}') == [17]
+    assert value(overview, 'enrich_ingest_held_bytes{ingest="plays",pipeline="p"}') == [8]
     overview.ended(1, "was killed")
-    assert value(overview, 'enrich_ingest_events_total{ingest="plays"}') == [17]
-    assert value(overview, 'enrich_ingest_held_bytes{ingest="plays"}') == [5], "it holds nothing any more"
+    assert value(overview, 'enrich_ingest_events_total{ingest="plays",pipeline="p"}') == [17]
+    assert value(overview, 'enrich_ingest_held_bytes{ingest="plays",pipeline="p"}') == [5], "it holds nothing any more"
     overview.heard(1, 3, report(1))
-    assert value(overview, 'enrich_ingest_events_total{ingest="plays"}') == [18]
-    assert value(overview, 'enrich_ingest_requests_total{ingest="plays",status="200"}') == [18]
-    assert value(overview, 'enrich_ingest_other_requests_total{listen="127.0.0.1:8080",status="404"}') == [6]
-    assert value(overview, 'enrich_ingest_acknowledgement_seconds_bucket{ingest="plays",le="0.005"}') == [3]
-    assert value(overview, 'enrich_ingest_acknowledgement_seconds_bucket{ingest="plays",le="0.002"}') == [0]
+    assert value(overview, 'enrich_ingest_events_total{ingest="plays",pipeline="p"}') == [18]
+    assert value(overview, 'enrich_ingest_requests_total{ingest="plays",pipeline="p",status="200"}') == [18]
+    assert value(overview, 'enrich_ingest_other_requests_total{listen="127.0.0.1:8080",pipeline="p",status="404"}') == [
+        6
+    ]
+    assert value(overview, 'enrich_ingest_acknowledgement_seconds_bucket{ingest="plays",le="0.005",pipeline="p"}') == [
+        3
+    ]
+    assert value(overview, 'enrich_ingest_acknowledgement_seconds_bucket{ingest="plays",le="0.002",pipeline="p"}') == [
+        0
+    ]
 
 
 def test_an_entry_runs_while_one_of_its_processes_serves_and_can_write(overview):
