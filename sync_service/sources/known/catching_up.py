@@ -65,7 +65,9 @@ def catch_up(
     # the future is from before the clock was set back: nobody knows how long ago it was.
     away_ms = now_ms - (known.caught_up_ms or now_ms)
     if not -CLOCK_STEP_MS <= away_ms <= facts.delete_retention_ms // 2:
-        raise CorruptState("the topic was not followed for too long", where=f"topic {facts.name}")
+        raise CorruptState(
+            "the topic was not followed for too long, or the clock was set back", where=f"topic {facts.name}"
+        )
     starts = topics.start_offsets(facts.name)
     ends = _settled_ends(topics, facts.name, {**known.positions, **at_least}, checkpoint)
     positions = {partition: known.positions.get(partition, starts[partition]) for partition in ends}

@@ -109,6 +109,7 @@ class LogRoute:
         place = self._place(slots, stream, known, checkpoint)
         if known is not None and newest_version(connections.consumer, topics, work.topic) > known.version:
             # Somebody follows the log to this topic by another name. From this place on it would go back to old rows.
+            # A source of many tables has no such records here, and to look at each of their topics would take long.
             states = {name: state.of_unknown_versions() for name, state in states.items()}
         if place != known:
             forgotten = known is None  # and with it the newest version

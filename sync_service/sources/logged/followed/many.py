@@ -144,7 +144,8 @@ class ManyTables:
                 raise each.trouble
             if topic is None:
                 raise ConfigError(
-                    "its name makes no topic of its own: letters, digits, . _ and -, and no two alike",
+                    "its name makes no topic of its own: letters, digits, . _ and -, no two alike, and none that the "
+                    "pipeline has for something else",
                     where=f"table {each.table.name}",
                     next_step="rename it, or leave it out of `tables`",
                 )
