@@ -8,6 +8,7 @@ from pathlib import Path
 from enrich.admin.cluster import Cluster
 from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Target
 from enrich.admin.rating.samples import Samples
+from enrich.admin.topics.uses import Use, uses_of
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline
 from enrich.kafka.writing.room import sized_for
@@ -44,12 +45,25 @@ def way_to_rate(pipeline: Pipeline, cluster: Cluster, route: str | None, token: 
             where="tallies",
             next_step="write `tallies: true`, and restart its programs",
         )
+    _require_own_topic(pipeline)
     ways = [way for way in ways_of(pipeline) if route is None or route in way.name]
     if len(ways) != 1:
         names = ", ".join(repr(way.name) for way in (ways or ways_of(pipeline))) or "none"
         problem = "no way has that in its name" if not ways else "several ways could be meant"
         raise ConfigError(f"{problem}; there are {names}", where="--route")
     return _rated(pipeline, cluster, ways[0], token)
+
+
+def _require_own_topic(pipeline: Pipeline) -> None:
+    """The rating would be among events or rows. With `observe` the configuration refuses that already."""
+    topic = pipeline.ratings_topic
+    for used in uses_of(pipeline, [topic]):
+        if used.topic == topic and used.use is not Use.ratings:
+            raise ConfigError(
+                f"ratings are kept in {topic}, which the pipeline uses for something else: {used.by}",
+                where="name",
+                next_step="rate it with another name of the pipeline or of the topic",
+            )
 
 
 def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) -> RatedWay:
