@@ -136,18 +136,24 @@ class Gate:
         self.doubt: str | None = None
         """The note's `doubt` when it was last read."""
 
-    def enter(self, committed: Callable[[], Sequence[Committed]], tombstones_kept_ms: int | None = None) -> Generation:
+    def enter(
+        self,
+        committed: Callable[[], Sequence[Committed]],
+        tombstones_kept_ms: int | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> Generation:
         """The route's generation, which is created if there is none. `committed` returns what its group has committed.
         `tombstones_kept_ms`: for how long the topic keeps tombstones; None: for as long as its other records.
 
-        Raises WouldLoseData if the topic is not the known one, Retryable if it does not exist.
+        Raises WouldLoseData if the topic is not the known one, Retryable if it does not exist, or if a stop comes while
+        all rows are looked at.
         """
         known = self._store.load_note(self._note)
         if known is None:
             topic_id, partitions = self.topic_now()
             # If only the note is gone, rows of an earlier generation may still be there: ours must be newer.
             number = max((one.generation + 2 for one in committed()), default=1)
-            number = max(number, self._above_rows())
+            number = max(number, self._above_rows(is_stopping))
             now_ms = SystemClock().now_ms()
             starts = dict.fromkeys(partitions, 0)
             first = Generation(number, topic_id, starts, random_id(), compared_ms=now_ms, versions=self._versions)
@@ -164,13 +170,17 @@ class Gate:
         self.doubt = renewed.doubt
         return renewed
 
-    def _above_rows(self) -> int:
+    def _above_rows(self, is_stopping: Callable[[], bool]) -> int:
         """The generation whose offsets give versions above those of all rows that are there: a route may have written
         them that has another name now, and went on from a higher generation than the first."""
         if self._versions:
             return 1
-        versions = (version for rows in self._store.scan() for version in rows.versions if version is not None)
-        return min(max(versions, default=0) // OFFSETS + 1, LARGEST_GENERATION)
+        greatest = 0
+        for rows in self._store.scan():
+            if is_stopping():
+                raise Retryable("a stop was requested before the route began", where=f"route {self._route}")
+            greatest = max(greatest, *(version for version in rows.versions if version is not None), 0)
+        return min(greatest // OFFSETS + 1, LARGEST_GENERATION)
 
     def follow(self, stopping: threading.Event) -> Generation:
         """The generation that the main route has entered, for the routes of retry topics. Raises as `enter` does."""

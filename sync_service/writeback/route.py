@@ -181,7 +181,8 @@ class WritebackRoute:
         if self._tier is None:
             self._gate = gate
             kept_ms = tombstones_kept_ms(self._settings(topics))
-            generation = gate.enter(partial(committed_of, consumer, group, topics, self._topic), kept_ms)
+            committed = partial(committed_of, consumer, group, topics, self._topic)
+            generation = gate.enter(committed, kept_ms, stopping.is_set)
         else:
             generation = gate.follow(stopping)
         make_topics(topics, plan.section.topic, plan.section.dlq, self._retry_topics, len(gate.topic_now()[1]))
