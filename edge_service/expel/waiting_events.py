@@ -19,7 +19,7 @@ from enrich.kafka.groups import committed
 _OPEN_S = 90.0
 """A transaction of a retrier that was killed stays open for up to 20 s, and nothing behind it can be read so long."""
 _BY_ITSELF = "the route begins again by itself, with retry topics that have as many"
-_Events = Mapping[int, list[tuple[bytes, int, int, int, int]]]
+_Events = Mapping[int, list[tuple[bytes, int, int, int]]]
 
 
 class StoppedError(Retryable):
@@ -90,13 +90,13 @@ def _waiting(
                     continue  # left over: it waits where it was found
                 latest[event.turn] = event.offset
                 pause = min(max(event.tries - 1, 0), last)  # it counts the pauses that are over
-                _note(found, event, pause, NOT_KNOWN, event.offset)
+                _note(found, event, pause, NOT_KNOWN)
     return {number: Waiting(found[number], copies[number]) for number in numbers}
 
 
-def _note(found: _Events, event: Event, pause: int, at: int, returns: int = NOT_KNOWN) -> None:
+def _note(found: _Events, event: Event, pause: int, at: int) -> None:
     if event.key is not None:
-        found[event.place[1]].append((event.key, event.turn, pause, at, returns))
+        found[event.place[1]].append((event.key, event.turn, pause, at))
 
 
 def _events(plan: ExpelPlan, topic_id: str, messages: Iterator[Message]) -> Iterator[Event]:

@@ -89,9 +89,9 @@ NOT_KNOWN = -1
 class Waiting:
     """What waits of a partition, since before it was ours."""
 
-    events: Collection[tuple[bytes, int, int, int, int]] = ()
-    """Key, turn and pause of each, its offset in the topic of the pause, and in that from which it comes back;
-    `NOT_KNOWN` where it does not stand."""
+    events: Collection[tuple[bytes, int, int, int]] = ()
+    """Key, turn and pause of each, and its offset in the topic of the pause; `NOT_KNOWN` if it does not stand there any
+    more."""
     copies: Mapping[int, int] = field(default_factory=dict)
     """For an event, by its turn, of which there are several copies: the offset in the topic from which it comes back,
     below which a copy is left over. It was read, and moved on again, and that was not committed before a kill."""
@@ -100,7 +100,7 @@ class Waiting:
 class _Elsewhere:
     """The events of a key that wait in retry topics, in the order of the route's topic."""
 
-    __slots__ = ("_offsets", "_places", "_queues", "_returning", "_returns")
+    __slots__ = ("_offsets", "_places", "_queues")
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
@@ -108,10 +108,6 @@ class _Elsewhere:
         """Pause, and offset in its topic."""
         self._queues: defaultdict[int, deque[tuple[int, int]]] = defaultdict(deque)
         """Of each pause: offsets in its topic in their order, each with the event's own. Some do not wait any more."""
-        self._returning: deque[tuple[int, int]] = deque()
-        """The same of the topic from which they come back: what stood there since before."""
-        self._returns: dict[int, int] = {}
-        """Where it stands there, of each that was not read yet."""
 
     def __bool__(self) -> bool:
         return bool(self._offsets)
@@ -123,15 +119,12 @@ class _Elsewhere:
     def first(self) -> int:
         return self._offsets[0]
 
-    def put(self, offset: int, pause: int, at: int = NOT_KNOWN, returns: int = NOT_KNOWN) -> None:
+    def put(self, offset: int, pause: int, at: int = NOT_KNOWN) -> None:
         if offset not in self._places:
             insort(self._offsets, offset)
         self._places[offset] = pause, NOT_KNOWN
         if at != NOT_KNOWN:
             self.stands(offset, pause, at)
-        if returns != NOT_KNOWN:
-            self._returns[offset] = returns
-            self._returning.append((returns, offset))
 
     def stands(self, offset: int, pause: int, at: int) -> None:
         if self._places.get(offset, (NOT_KNOWN, 0))[0] == pause:
@@ -142,16 +135,9 @@ class _Elsewhere:
         if self._places.pop(offset, None) is not None:
             self._offsets.pop(bisect_left(self._offsets, offset))
 
-    def come_back(self, offset: int, returned: int) -> None:
+    def come_back(self, offset: int) -> None:
         """Forgets those that stood before it in the topic of its pause: the retrier forwards in order, so they would
-        have come back first. They are its dead letters, or the brokers have removed them. So are those that stood
-        before it in the topic from which it comes back (there at `returned`), and were not read."""
-        self._returns.pop(offset, None)
-        while self._returning and self._returning[0][0] < returned:
-            there, other = self._returning.popleft()
-            if self._returns.get(other) == there:
-                del self._returns[other]
-                self.remove(other)
+        have come back first. They are its dead letters, or the brokers have removed them."""
         pause, at = self._places.get(offset, (0, NOT_KNOWN))
         queue = self._queues[pause]
         while queue and queue[0][0] < at:
@@ -181,8 +167,8 @@ class KeyOrder:
     def knows(self, partition: int, waiting: Waiting) -> None:
         """To be called before anything of the partition is judged."""
         keys: dict[bytes, _Elsewhere] = {}
-        for key, turn, pause, at, returns in waiting.events:
-            keys.setdefault(key, _Elsewhere()).put(turn, pause, at, returns)
+        for key, turn, pause, at in waiting.events:
+            keys.setdefault(key, _Elsewhere()).put(turn, pause, at)
         self._copies[partition] = waiting.copies
         self._elsewhere[partition] = keys  # whole, and at once: the route's thread calls this, beside the loop
 
@@ -205,9 +191,9 @@ class KeyOrder:
         if elsewhere:
             if event.is_first_read and turn in elsewhere:
                 return Verdict.known
-            if not event.is_first_read and event.lease.partition[1] == partition:
-                elsewhere.come_back(turn, event.offset)
-            if elsewhere and elsewhere.first < turn:
+            if not event.is_first_read:
+                elsewhere.come_back(turn)
+            if elsewhere.first < turn:
                 return Verdict.diverted
         self._behind[name] = deque()
         self._in_batch.add(name)

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from edge_service.expel import waiting_events
-from edge_service.expel.lane.order import KeyOrder, Waiting
 from enrich.kafka import Topics, new_group_consumer
 from enrich.kafka.records import headers_of
 from enrich.kafka.writing.whole_transactions import WholeTransactions
@@ -273,33 +272,3 @@ def test_what_the_brokers_remove_from_a_retry_topic_while_its_route_begins_stops
             with running(world):
                 endpoint.wait_for([2], deadline_s=60)
         assert removed and endpoint.delivered == Counter([2])
-
-
-def test_what_the_brokers_remove_on_its_way_back_keeps_no_later_event_of_its_key_waiting(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the moment in which an instance looks for what waits, and the one in which it reads it."""
-    world = world_of(cluster, "1s", order="key", local={"tries": 1})
-    with Endpoint(lambda _: 503) as endpoint:
-        world.url = endpoint.url()
-        world.produce([0], key=lambda _: b"key")
-        with expelling(world):
-            wait_until(lambda: world.waiting() == Counter([0]), what="the event")
-            world.wait_until_all_is_committed()
-        with running(world):
-            wait_until(lambda: len(cluster.messages(world.retry_out())) == 1, what="the event on its way back")
-        endpoint.decide = lambda _: 200
-        knows, removed = KeyOrder.knows, list[int]()
-
-        def removes(order: KeyOrder, partition: int, waiting: Waiting) -> None:
-            knows(order, partition, waiting)
-            if waiting.events:
-                delete_records(cluster.connection, world.retry_out(), {partition: 1})
-                removed.append(partition)
-
-        monkeypatch.setattr(KeyOrder, "knows", removes)
-        with expelling(world):
-            world.produce([2], key=lambda _: b"key")
-            with running(world):
-                endpoint.wait_for([2], deadline_s=60)
-        assert len(removed) == 1 and endpoint.delivered == Counter([2])

@@ -118,8 +118,7 @@ class LaneModel:
     written: Counter[tuple[int, int]] = field(default_factory=Counter)
     """By pause and partition: how many have ever waited there."""
     loses: float = 0.0
-    """The share of those that wait which the brokers remove before they are forwarded. And how often, when an instance
-    begins, they remove some of what is on its way back and was not read."""
+    """The share of those that wait which the brokers remove before they are forwarded."""
     lost: set[int] = field(default_factory=set)
     """Their ids."""
     latencies: Sequence[float] = (0.0, 0.01, 0.1)
@@ -193,14 +192,13 @@ class LaneModel:
         found, copies = [], dict[int, int]()
         for (pause, one), line in self.waiting.items():
             if one == number:
-                found += [(_event(message), (pause, message.offset() or 0, NOT_KNOWN)) for _, message in line]
+                found += [(_event(message), pause, message.offset() or 0) for _, message in line]
         copies |= {event.place[2]: len(self.logs[place]) for event, *_ in found}
         for event in map(_event, self.logs[place]):
             if not self.committed[place].has(event.offset) and event.offset >= copies.get(event.place[2], 0):
-                pause = min(max(event.tries - 1, 0), len(self.plan.pauses) - 1)
-                found.append((event, (pause, NOT_KNOWN, event.offset)))
+                found.append((event, min(max(event.tries - 1, 0), len(self.plan.pauses) - 1), NOT_KNOWN))
                 copies[event.place[2]] = event.offset
-        events = [(event.key, event.place[2], *places) for event, places in found if event.key is not None]
+        events = [(event.key, event.place[2], pause, at) for event, pause, at in found if event.key is not None]
         return Waiting(events, copies)
 
     @property
@@ -256,14 +254,10 @@ class _Running:
     def begin(self, place: PartitionId) -> None:
         if isinstance(self._order, KeyOrder) and place[0] == TOPIC:
             self._order.knows(place[1], self.model.known(place[1]))
-        committed, log = self.model.committed[place], self.model.logs[place]
-        first = committed.position
-        if place[0] == RETRY_OUT and self.model.chance.random() < self.model.loses:
-            first = self.model.chance.randint(first, len(log))
-            self.model.lost |= {int(message.value() or b"") for message in log[committed.position : first]}
-        self.windows[place] = Window(first, committed.done)
+        committed = self.model.committed[place]
+        self.windows[place] = Window(committed.position, committed.done)
         self._leases[place] = Lease(place, TOPIC if place[0] == RETRY_OUT else None)
-        self.offer(place, log[first:])
+        self.offer(place, self.model.logs[place][committed.position :])
 
     def offer(self, place: PartitionId, messages: Sequence[Message]) -> None:
         window, lease = self.windows[place], self._leases[place]

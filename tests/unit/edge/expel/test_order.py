@@ -53,7 +53,7 @@ def test_what_comes_after_an_event_that_waits_for_its_retry_waits_too():
 
 def test_what_is_read_again_after_a_kill_and_waits_for_its_retry_already_is_not_sent():
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 3, 0, 0, NOT_KNOWN), (b"k", 4, 0, 1, NOT_KNOWN)], {3: 7}))
+    order.knows(0, Waiting([(b"k", 3, 0, 0), (b"k", 4, 0, 1)], {3: 7}))
     assert order.judge(first_read(3)) is Verdict.known
     assert order.judge(first_read(4)) is Verdict.known
     assert order.judge(first_read(5)) is Verdict.diverted
@@ -71,7 +71,7 @@ def test_an_event_of_a_topic_that_was_made_again_is_no_copy_of_one_that_waits_si
     gone, present = old(3, "gone"), old(3, "now")
     assert gone.place == present.place
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", gone.turn, 0, 0, NOT_KNOWN)], {gone.turn: 20}))
+    order.knows(0, Waiting([(b"k", gone.turn, 0, 0)], {gone.turn: 20}))
     assert order.judge(first_read(3)) is Verdict.diverted
     assert order.judge(present) is Verdict.diverted
     assert order.judge(gone) is Verdict.known
@@ -80,7 +80,7 @@ def test_an_event_of_a_topic_that_was_made_again_is_no_copy_of_one_that_waits_si
 
 def test_an_event_before_those_that_wait_does_not_wait_for_them():
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 5, 0, 0, NOT_KNOWN)]))
+    order.knows(0, Waiting([(b"k", 5, 0, 0)]))
     assert order.judge(first_read(2)) is Verdict.goes
 
 
@@ -89,7 +89,7 @@ def test_what_does_not_come_back_though_one_behind_it_does_keeps_nobody_waiting(
     """The retrier has made a dead letter of it, or the brokers have removed it."""
     order = KeyOrder()
     if is_known:
-        order.knows(0, Waiting([(b"k", 0, 1, 4, NOT_KNOWN)]))
+        order.knows(0, Waiting([(b"k", 0, 1, 4)]))
     else:
         order.moves(first_read(0), 1)
         order.stands(first_read(0), 1, 4)
@@ -106,54 +106,13 @@ def test_what_does_not_come_back_though_one_behind_it_does_keeps_nobody_waiting(
 )
 def test_what_may_still_come_back_is_waited_for(pause, at):
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 0, pause, at, NOT_KNOWN), (b"k", 1, 1, 6, NOT_KNOWN)]))
+    order.knows(0, Waiting([(b"k", 0, pause, at), (b"k", 1, 1, 6)]))
     assert order.judge(come_back(1)) is Verdict.diverted
-
-
-def test_what_the_brokers_removed_on_its_way_back_keeps_nobody_waiting():
-    order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 0, 1, NOT_KNOWN, 5)], {0: 5}))
-    second = first_read(1)
-    assert order.judge(second) is Verdict.diverted
-    order.moves(second, order.pause_of(second))
-    order.stands(second, 1, 6)
-    order.begin_batch()
-    assert order.judge(come_back(1, at=6)) is Verdict.goes
-
-
-def test_a_letter_that_was_sent_back_goes_though_what_stood_before_it_on_its_way_back_is_gone():
-    order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 0, 1, NOT_KNOWN, 5)], {0: 5}))
-    order.begin_batch()
-    assert order.judge(come_back(7, at=6)) is Verdict.goes
-    order.settled(come_back(7, at=6))
-    order.finished([come_back(7, at=6)])
-    order.begin_batch()
-    assert order.judge(first_read(8)) is Verdict.goes
-
-
-def test_what_came_back_and_waits_once_more_is_waited_for():
-    order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 0, 0, NOT_KNOWN, 5), (b"k", 1, 0, NOT_KNOWN, 6)], {0: 5, 1: 6}))
-    order.begin_batch()
-    assert order.judge(come_back(0, at=5)) is Verdict.goes
-    order.moves(come_back(0, at=5), 1)
-    order.finished([come_back(0, at=5)])
-    order.begin_batch()
-    assert order.judge(come_back(1, at=6)) is Verdict.diverted
-
-
-def test_an_event_whose_later_copy_is_still_on_its_way_back_is_waited_for():
-    order = KeyOrder()
-    on_their_way = [(b"k", 0, 0, NOT_KNOWN, 5), (b"k", 1, 0, NOT_KNOWN, 6), (b"k", 0, 1, NOT_KNOWN, 8)]
-    order.knows(0, Waiting(on_their_way, {0: 8, 1: 6}))
-    assert order.judge(come_back(0, at=5)) is Verdict.known
-    assert order.judge(come_back(1, at=6)) is Verdict.diverted
 
 
 def test_nothing_is_kept_of_a_partition_that_is_not_ours_any_more():
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 1, 0, 0, NOT_KNOWN)], {1: 9}))
+    order.knows(0, Waiting([(b"k", 1, 0, 0)], {1: 9}))
     order.forget(0)
     assert order.judge(come_back(1, at=3)) is Verdict.goes
 
