@@ -4,8 +4,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Column
 
 
 def time_text(milliseconds: int | None) -> str:
@@ -48,6 +52,14 @@ def counting(what: str) -> Iterator[Callable[[str], None]]:
         return
     with console.status(what) as status:
         yield lambda progress: status.update(f"{what}: {progress}")
+
+
+def folding(*heads: str) -> "list[Column]":
+    """Columns of a rich table in which a word that is longer than its column goes on in the next line: rich would cut
+    it off, and a value, a key or a place that is cut cannot be copied."""
+    from rich.table import Column
+
+    return [Column(head, overflow="fold") for head in heads]
 
 
 def says_yes(question: str) -> bool:

@@ -7,7 +7,7 @@ import typer
 
 from enrich.base.json_lines import json_text
 from enrich.base.printable import visible
-from enrich.cli.output import readable, text_of
+from enrich.cli.output import folding, readable, text_of
 
 if TYPE_CHECKING:
     from enrich.codecs import Piece
@@ -64,7 +64,7 @@ def show_groups(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    shown = Table(*columns)
+    shown = Table(*folding(*columns))
     for row in rows:
         shown.add_row(*(escape(visible(cell)) for cell in row))
     Console().print(shown)

@@ -8,6 +8,7 @@ import typer
 
 from enrich.cli.options import ConfigFile, seconds_of
 from enrich.cli.options import JsonLines as AsJson
+from enrich.cli.output import folding
 from enrich.cli.services.programs import become_program
 from enrich.cli.services.statuses import loaded_with
 
@@ -353,7 +354,7 @@ def _print_trace(origin: str, steps: Sequence[dict[str, Any]]) -> None:
     if not steps:
         console.print(f"no node has said anything of {escape(origin)} in the last two days")
         return
-    table = Table("node", "route", "what became of it", "reported", "minute")
+    table = Table(*folding("node", "route", "what became of it", "reported", "minute"))
     for step in steps:
         table.add_row(*(escape(str(step[key] or "")) for key in ("node", "route", "what", "at", "minute")))
     console.print(table)

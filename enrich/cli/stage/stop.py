@@ -29,7 +29,7 @@ def stop(
     from enrich.base.errors import ConfigError, Unreachable
     from enrich.config import load
     from enrich.stage.progress.checkpoint import Checkpoint
-    from enrich.stage.progress.owner import require_own
+    from enrich.stage.progress.owner import NAME, require_own
     from enrich.stage.run.stopping import request_stop, require_drained
     from enrich.stage.spark.profiles import file_settings
     from enrich.stage.spark.session import stage_session
@@ -45,6 +45,13 @@ def stop(
     try:
         checkpoint = Checkpoint(spark, where)
         require_own(checkpoint, pipeline.name, stage)
+        if checkpoint.read(NAME) is None and not checkpoint.has_progress():
+            # One that starts for the first time may still load its tables: it heeds the marker, so this is no error.
+            typer.echo(
+                f"no driver of the stage {stage} has begun in {checkpoint.where} so far; waits {deadline:g} s for one "
+                "that starts. A relative checkpoint is looked for in the folder where `enrich stop` runs",
+                err=True,
+            )
         request_stop(checkpoint)
         if not _has_ended(checkpoint, deadline):
             checkpoint.forget_stop()

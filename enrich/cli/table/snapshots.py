@@ -10,7 +10,7 @@ from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
 from enrich.base.printable import visible
 from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName
-from enrich.cli.output import counting
+from enrich.cli.output import counting, folding
 from enrich.cli.table.ready import how_far, load_topic_table
 from enrich.cli.table.table import AsJson
 
@@ -190,7 +190,7 @@ def _show(table: str, found: "Compared", shown: "list[Difference]") -> None:
 
     console = Console(highlight=False)
     if shown:
-        listed = Table("difference", "key", "partition/offset", "what")
+        listed = Table(*folding("difference", "key", "partition/offset", "what"))
         for one in shown:
             fields = _as_fields(table, one)
             place = "" if one.partition is None else f"{one.partition}/{'' if one.offset is None else one.offset}"

@@ -10,7 +10,7 @@ from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import json_text, print_json
 from enrich.base.printable import visible
 from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName, require_utf8
-from enrich.cli.output import counting, time_text
+from enrich.cli.output import counting, folding, time_text
 from enrich.cli.table.ready import load_topic_table, ready_table
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _show(rows: "Iterable[Row]", as_json: bool) -> None:
     table: Table | None = None
     for row in rows:
         if table is None:
-            table = Table("key", "value", "partition/offset", "time")
+            table = Table(*folding("key", "value", "partition/offset", "time"))
         value = "[yellow]deleted[/]" if row.value is None else escape(visible(json_text(row.value)))
         table.add_row(escape(visible(row.key)), value, f"{row.partition}/{row.offset}", time_text(row.timestamp))
     if table is not None:

@@ -55,6 +55,11 @@ class Checkpoint:
             self._atomic = manager.create(self._folder, settings)
 
     @property
+    def where(self) -> str:
+        """The folder with its file system and its whole path, for people."""
+        return str(self._files.makeQualified(self._folder).toString())
+
+    @property
     def beside(self) -> str:
         """The name of a text beside the folder. It survives if somebody deletes the checkpoint."""
         return f"../{self._folder.getName()}.versions"

@@ -66,6 +66,13 @@ def test_reasons(capsys):
     assert _is_harmless(shown)
 
 
+def test_what_is_longer_than_its_column_is_not_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    table._show([Row("ann", "hit", {"since": "2024-05-01T00:00:00+00:00"}, 0, 1, 1_700_000_000_000)], as_json=False)
+    kit.show_groups(["dlq", "stage", "reason", "letters", "first", "newest"], [["plays.dlq/1/2" * 3] * 6])
+    assert "…" not in capsys.readouterr().out
+
+
 def test_what_is_purged(capsys, monkeypatch):
     monkeypatch.setattr(dlq, "_start", lambda *_: (None, None))
     monkeypatch.setattr(dlq, "_letters", lambda *_: [_letter()])

@@ -1,6 +1,7 @@
 """`enrich run`: the whole way of an event through the real program, its end, and its next start."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -126,3 +127,22 @@ def test_a_checkpoint_that_only_a_setting_leads_to_is_found_by_who_stops_the_sta
         marker.unlink(missing_ok=True)  # as a stage that has drained
         told, _ = stopping.communicate()
     assert stopping.returncode == 0 and "the stage enrich has drained" in told, told
+
+
+def test_who_stops_a_stage_that_never_began_is_told_at_once_where_it_is_looked_for(tmp_path):
+    source = {"topic": "in", "format": "json", "schema": "user_id string"}
+    stage = {"source": source, "sink": {"topic": "out"}, "checkpoint": "./checkpoints/enrich"}
+    kafka = {"bootstrap_servers": "127.0.0.1:1"}
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(json.dumps({"name": "test", "kafka": kafka, "stages": {"enrich": stage}}))
+    command = [*stop_command("enrich", file), "--deadline", "0.1"]
+    stopped = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert stopped.returncode == 3, stopped.stderr
+    assert f"no driver of the stage enrich has begun in file:{tmp_path}/checkpoints/enrich so far" in stopped.stderr
