@@ -12,7 +12,7 @@ from edge_service.retrier.waiting import Limits, Line, Moment
 from enrich.base.errors import Retryable
 from enrich.delivery.partitions.gaps import Bounds, Gap, gap_of
 from enrich.kafka import Connection, kafka_errors, new_group_consumer
-from enrich.kafka.clients.errors import LOST_OFFSET, MISSING_TOPIC, mapped
+from enrich.kafka.clients.errors import LOST_OFFSET, MISSING_TOPIC, errors_of_known_topic, mapped
 
 _SETTINGS = {
     # A backlog is fetched while what was read of it is forwarded.
@@ -128,7 +128,7 @@ class Reading:
     def _begin(self, line: Line) -> None:
         """The client does not know where: nothing is committed of the partition, or what should come next is gone."""
         place, where = TopicPartition(line.topic, line.partition), f"topic {line.topic}"
-        with kafka_errors(where):
+        with errors_of_known_topic(where):
             reached = line.read_to
             if reached is None:
                 reached = self.consumer.committed([place], timeout=_ASK_S)[0].offset
