@@ -566,8 +566,8 @@ def test_a_table_that_is_named_again_after_another_one_is_compared(logged: Sourc
     for turn in range(2):  # the first time that a table is published, its slot is made again
         for table, change in changes.items():
             logged.origin["postgres"]["table"] = table
-            for each in changes.values():
-                logged.execute(each, f"before {turn} of {table}", 1)
+            for other in changes.keys() - {table}:
+                logged.execute(changes[other], f"before {turn} of {table}", 1)
             with logged.running():
                 wait_until(partial(_is_like, logged, table), what=f"a topic like {table}")
                 logged.execute(change, f"last {turn} of {table}", 3)
