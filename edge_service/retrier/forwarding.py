@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from edge_service.retrier.plan import RetryPlan
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.kafka import COMPACTED, Connection, Topics
-from enrich.kafka.clients.errors import code_of
+from enrich.kafka.clients.errors import TOO_LARGE, code_of
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import Place, as_first_read, topic_id_in
 from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size, sender_of
@@ -21,7 +21,7 @@ DEADLINE_S = 10.0
 _ABANDONED_S = 10.0
 """When the brokers end the transaction of an instance that was killed: until then nobody reads past it, and nobody may
 take over its partitions."""
-_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
+_TOO_LARGE = (*TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 
 
 @dataclass(frozen=True)

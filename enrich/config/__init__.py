@@ -7,7 +7,15 @@ pipeline or a section of it and read no configuration themselves. Nothing here o
 from enrich.config.loader import load, load_text
 from enrich.config.messages.masking import Password, SecretAddress, mask
 from enrich.config.messages.problems import ConfigProblems, Problem
-from enrich.config.sections.edges.expel import Expel, HttpFormat, Order, per_second, retry_in_topics, retry_out_topic
+from enrich.config.sections.edges.expel import (
+    Expel,
+    HttpFormat,
+    Order,
+    holds_topic,
+    per_second,
+    retry_in_topics,
+    retry_out_topic,
+)
 from enrich.config.sections.edges.ingest import Ingest, Invalid
 from enrich.config.sections.host.memory import Memory
 from enrich.config.sections.kafka.client_settings import ClientSettings, Role
@@ -113,6 +121,7 @@ __all__ = [
     "TopicWishes",
     "Writeback",
     "from_wire",
+    "holds_topic",
     "load",
     "load_text",
     "mask",

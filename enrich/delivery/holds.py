@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from enrich.base.errors import EnrichError, Unreachable
+from enrich.config import holds_topic
 from enrich.kafka import COMPACTED, DeliveringProducer, Topics, kafka_errors, new_store_consumer
 from enrich.kafka.clients.errors import MISSING_TOPIC
 from enrich.kafka.clients.making import Connection
@@ -38,10 +39,6 @@ class Hold:
     since_ms: int
     by: str
     """`EXPEL` or `PERSON`."""
-
-
-def holds_topic(pipeline: str) -> str:
-    return f"{pipeline}.holds"
 
 
 def make_holds_topic(topics: Topics, pipeline: str) -> None:

@@ -19,7 +19,7 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, Topics, new_producer
 from enrich.kafka.clients.ending import discard, is_over, serve
-from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
+from enrich.kafka.clients.errors import MISSING_TOPIC, TOO_LARGE, mapped
 from enrich.tally.encoding import MOST_BYTES, encoded, key_of
 from enrich.tally.gathering import Gathered
 from enrich.tally.origins import Read
@@ -48,7 +48,6 @@ _CLOSE_S = 4.0
 """For how long a program that ends waits: what it has not said then is never said. Programs have to stop in 26 s."""
 _LAST_TURN_S = 0.5
 _TIMEOUT_MS = 10_000
-_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 def now_ms() -> int:
@@ -228,7 +227,7 @@ class TallyWriter:
         self.changed.notify_all()
 
     def refused(self, error: KafkaError) -> None:
-        if error.code() in _TOO_LARGE and self.most > _LEAST_RECORD:
+        if error.code() in TOO_LARGE and self.most > _LEAST_RECORD:
             self.most = max(self.most // 2, _LEAST_RECORD)
             return
         if error.code() in MISSING_TOPIC:

@@ -17,7 +17,7 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.refused.letters import Letters
 from enrich.kafka.clients.ending import discard, is_over, serve
-from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
+from enrich.kafka.clients.errors import MISSING_TOPIC, TOO_LARGE, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import ORIGIN, identity_of
 from enrich.kafka.retries import RETRY_HEADERS, retry_headers, topic_id_in
@@ -148,7 +148,7 @@ class Outbox:
                     self.trouble = None
                 self._backoff.reset()
                 taken(message.offset() or 0)
-            elif error.code() in _TOO_LARGE:
+            elif error.code() in TOO_LARGE:
                 too_large()
             else:
                 self._refused(error, record, taken, too_large)
@@ -168,7 +168,7 @@ class Outbox:
             self._loop.call_later(_POLL_S * 4, self._write, record, taken, too_large)
         except KafkaException as exception:
             error = exception.args[0]
-            if error.code() in _TOO_LARGE:
+            if error.code() in TOO_LARGE:
                 too_large()
             else:
                 self._refused(error, record, taken, too_large)
@@ -220,6 +220,3 @@ class Outbox:
 def _own_headers(event: Event) -> list[tuple[str, bytes | None]]:
     """Without those of retry topics."""
     return [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
-
-
-_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)

@@ -55,6 +55,7 @@ def matching_topics(pipeline: Pipeline, cluster: Cluster) -> Collection[str]:
 def topics_of_tables(pipeline: Pipeline, cluster: Cluster) -> Mapping[str, Collection[str]]:
     """By source with `tables`, the existing topics of those that it has found. It keeps their names in a topic."""
     found: dict[str, Collection[str]] = {}
+    existing: set[str] = set()
     for name, origin in ({} if pipeline.sync is None else pipeline.sync.sources).items():
         kept = tables_topic(pipeline.name, name)
         if not origin.has_many_tables or not cluster.topics.exists(kept):
@@ -62,7 +63,7 @@ def topics_of_tables(pipeline: Pipeline, cluster: Cluster) -> Mapping[str, Colle
         tables = (key_of(message) or b"" for batch in batches_of(cluster, kept) for message in batch)
         pairs = dict.fromkeys(table.decode(errors="replace").partition(".") for table in tables)
         topics = (topic_of_table(origin.topic, schema, table) for schema, _, table in pairs)
-        existing = {*cluster.topics.names("")}
+        existing = existing or {*cluster.topics.names("")}  # once, and not for a pipeline without such a source
         found[name] = [topic for topic in topics if topic in existing]
     return found
 

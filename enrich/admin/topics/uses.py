@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from enrich.config import Compaction, Invalid, Pipeline, retry_in_topics, retry_out_topic, retry_topics
+from enrich.config import Compaction, Invalid, Pipeline, holds_topic, retry_in_topics, retry_out_topic, retry_topics
 from enrich.config.sections.sync.sources import tables_topic
 from enrich.config.types.encoding import Format
-from enrich.delivery.holds import holds_topic
 from enrich.tally.writing import KEPT
 
 

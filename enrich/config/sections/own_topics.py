@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from enrich.config.messages.problems import Path
-from enrich.config.sections.edges.expel import retry_in_topics, retry_out_topic
+from enrich.config.sections.edges.expel import holds_topic, retry_in_topics, retry_out_topic
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.sync.sources import tables_topic
 from enrich.config.sections.sync.writeback import retry_topics
@@ -20,7 +20,7 @@ def kept_topics(pipeline: Pipeline) -> Iterator[Own]:
         yield pipeline.minutes_topic, "the topic of the observer's verdicts", ("observe",)
         yield pipeline.ratings_topic, "the topic of ratings", ("observe",)
     if pipeline.expel:
-        yield pipeline.holds_topic, "the topic of routes that are on hold", ("expel",)
+        yield holds_topic(pipeline.name), "the topic of routes that are on hold", ("expel",)
     if pipeline.sync is not None:
         for name, origin in pipeline.sync.sources.items():
             if origin.has_many_tables:

@@ -106,11 +106,6 @@ class Pipeline(Section):
         """Where ratings are kept."""
         return f"{self.name}.ratings"
 
-    @property
-    def holds_topic(self) -> str:
-        """Where the routes of expel stand that are on hold."""
-        return f"{self.name}.holds"
-
 
 def _filled(entry: object, key: str, value: str) -> object:
     return fills_in(entry, lambda _: {key: value})

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from enrich.cli.main import app
-from enrich.delivery.holds import holds_topic, make_holds_topic
+from enrich.config import holds_topic
+from enrich.delivery.holds import make_holds_topic
 from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld, RunningExpel, expelling
 from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until

@@ -180,6 +180,11 @@ def retry_in_prefix(pipeline: str, route: str) -> str:
     return f"{pipeline}.{route}.retry_in."
 
 
+def holds_topic(pipeline: str) -> str:
+    """Where the routes stand that are on hold."""
+    return f"{pipeline}.holds"
+
+
 def retry_out_topic(pipeline: str, route: str) -> str:
     """The topic from which the route reads again what has waited."""
     return f"{pipeline}.{route}.retry_out"
