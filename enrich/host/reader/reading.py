@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from enrich.base.errors import CorruptState, Retryable, Unreachable
+from enrich.base.errors import ConfigError, CorruptState, Retryable, Unreachable
 from enrich.config import Access, Pipeline
 from enrich.config.sections.host.memory_shares import memory_shares
 from enrich.host.ipc.header import Header
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _REOPEN_S = 30
 """How long a new agent may take to make its store. Long enough for a busy host: otherwise a task would fail."""
 _ASK_BROKERS_S = 5.0
-"""After waiting so long for a table, the reader itself asks whether the brokers can be reached."""
+"""After waiting so long for a table, the reader itself asks whether the brokers can be reached and have its topic."""
 _AGAIN_S = 0.1
 _ANSWERS_WITHIN_S = 5.0
 _ALIGN_S = 0.1
@@ -171,7 +171,8 @@ class AgentReader:
         report: Callable[[Header], None] = lambda _: None,
     ) -> AgentSnapshot:
         """The first snapshot in which these tables (all by default) are ready. Raises Unreachable, with the reasons, at
-        the deadline, and long before it if no broker can be reached (ConfigError if the brokers refuse us)."""
+        the deadline, and long before it if no broker can be reached; ConfigError if the brokers refuse us, or if there
+        is no topic of one that is waited for."""
         wanted = self._tables if tables is None else tables
         asked = time.monotonic()
         end = asked + deadline_s
@@ -190,8 +191,9 @@ class AgentReader:
                     next_step="see `enrich agent status`",
                 )
             # The agent reports this too, but it keeps trying, and its report may be out of date.
-            if time.monotonic() - asked > _ASK_BROKERS_S and any(self._has_topic(name) for name in waiting):
-                self._require_brokers()
+            topics = [topic for name in waiting if (topic := self._pipeline.tables[name].topic) is not None]
+            if time.monotonic() - asked > _ASK_BROKERS_S and topics:
+                self._require(topics)
                 asked = time.monotonic()
             time.sleep(0.02)
 
@@ -265,17 +267,18 @@ class AgentReader:
             views[name] = view
         return AgentSnapshot(seq, header, views)
 
-    def _has_topic(self, name: str) -> bool:
-        return self._pipeline.tables[name].topic is not None
-
-    def _require_brokers(self) -> None:
+    def _require(self, topics: Sequence[str]) -> None:
         # Imported here, so that workers, which need no Kafka client, do not load one at their start.
         from enrich.config import Role
-        from enrich.kafka import librdkafka_settings, trouble_with
+        from enrich.kafka import Topics, librdkafka_settings, new_admin_client, trouble_with
 
-        trouble = trouble_with(librdkafka_settings(self._pipeline.kafka, Role.common))
+        connection = librdkafka_settings(self._pipeline.kafka, Role.common)
+        trouble = trouble_with(connection)
         if trouble is not None:
             raise trouble.error()
+        for found in Topics(new_admin_client(connection), _ASK_BROKERS_S).identities(topics).values():
+            if isinstance(found, ConfigError):
+                raise found
 
     def _may_be_mapped(self, name: str) -> bool:
         return self._pipeline.tables[name].access is not Access.rocks

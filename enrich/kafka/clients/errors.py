@@ -99,8 +99,8 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
     CorruptState: "rebuild the table: its local state no longer matches the topic",
 }
 _NEXT_STEPS_BY_CODE: dict[int, str] = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
-    KafkaError._UNKNOWN_TOPIC: "create the topic, or correct its name",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic (enrich topics apply), or correct its name",
+    KafkaError._UNKNOWN_TOPIC: "create the topic (enrich topics apply), or correct its name",
     KafkaError.TOPIC_EXCEPTION: "choose another name: brokers take those for equal that differ in . and _ only; the "
     "names of retry topics, tallies and the like follow from those of pipeline and route",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant this user the rights on the topic",

@@ -55,3 +55,12 @@ def test_a_broker_that_does_not_answer_ends_with_3_at_the_deadline(config, tmp_p
     assert done.returncode == 3
     assert "not ready within 2 s: table users" in done.stderr
     subprocess.run([sys.executable, "-m", "enrich", "agent", "stop", "-c", path], check=True, capture_output=True)
+
+
+def test_a_table_whose_topic_there_is_not_is_not_waited_for(config, tmp_path):
+    path = tmp_path / "misspelt.yaml"
+    path.write_text(config.read_text().replace("topic: ", "topic: no-", 1))
+    done = enrich("get", "users", "ann", "-c", path)
+    assert done.returncode == 2
+    assert "create the topic (enrich topics apply), or correct its name" in done.stderr
+    subprocess.run([sys.executable, "-m", "enrich", "agent", "stop", "-c", path], check=True, capture_output=True)
