@@ -34,6 +34,8 @@ from tests.support.seed import rounds
 from tests.support.waiting import wait_until
 
 STEPS = rounds(150, 5_000)
+LIVES, STEPS_OF_A_LIFE = rounds(6, 35), rounds(37, 250)
+"""Several lives, since hypothesis gives each only some of the rules, and ends one that would have many more steps."""
 EAGER_CLEANER = {
     "cleanup.policy": "compact",
     "segment.ms": "200",
@@ -195,9 +197,11 @@ def test_after_each_step_the_rows_are_those_of_a_dict(cluster, stack, tmp_path):
 
     Life.cluster, Life.servers, Life.folder = cluster, stack.bootstrap_servers, tmp_path
     # A failing run is repeated by its seed: to shrink it would take hours, and other steps would have other timing.
-    # Several lives, since hypothesis gives each only some of the rules.
     how = settings(
-        max_examples=6, stateful_step_count=STEPS // 4, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=LIVES,
+        stateful_step_count=STEPS_OF_A_LIFE,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Life, settings=how)
     assert Life.steps >= STEPS
