@@ -102,7 +102,8 @@ EVERY = [
     *["timestamp_millis(l) > t AND o", "timestamp_millis(l) < v OR i IN (1, j)", "struct(i % unix_millis(t) AS r)"],
     *["timestamp_millis(l) BETWEEN t AND v", "coalesce(date_trunc('week', timestamp_micros(l)), t)"],
     *["size(tags)", "tags[0]", "element_at(tags, -1)", "array_contains(tags, s)", "CAST(s AS binary)"],
-    *["unix_seconds(t)", "unix_millis(t)", "unix_micros(t)"],
+    *["unix_seconds(t)", "unix_millis(t)", "unix_micros(t)", "CAST('2024-02-29 10:00' AS timestamp)"],
+    "coalesce(CAST(coalesce(a, DATE '+300000-01-01') AS timestamp), t)",
     *(f"date_trunc('{unit}', t)" for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
     *(f"{part}(t)" for part in ("year", "month", "day", "hour", "minute", "second")),
 ]
@@ -133,6 +134,7 @@ REFUSED = [
         "trim(BOTH 'a' FROM s)",
         "to_timestamp(z, 'yyyyMMdd')",
     ],
+    *["CAST(nullif('2024-02-29', 'x') AS timestamp)", "CAST(DATE '+300000-01-01' AS timestamp)"],
     # A failure would not be told from a null, or Spark does not look at what fails.
     *["if(o, timestamp_millis(l), t)", "coalesce(t, timestamp_millis(l))", "o OR timestamp_millis(l) > t"],
     *["timestamp_millis(l) > t AND false", "timestamp_millis(l) IS NULL", "element_at(tags, 0)"],

@@ -3,6 +3,8 @@
 import re
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from enrich.stage.compute.kinds import DATE, TIME, kind_named
 from enrich.stage.compute.nodes import Call, Constant, Field, Node
@@ -71,7 +73,7 @@ def _cast(reader: Reader, tree: Tree, position: Position) -> Node:
     if pa.types.is_null(node.kind) or (isinstance(node, Constant) and node.value is None):
         return Constant(None, tree.kind)
     if tree.kind == TIME and isinstance(node, Constant) and _WHOLE_DATE.match(str(node.value)):
-        return Constant(tree.java.eval(None), TIME)
+        return Constant(_evaluated(tree), TIME)
     function = cast(node.kind, tree.kind)
     if function is None:
         raise NotHere(f"workers have no cast from {tree.children[0].type_name} to {tree.type_name}")
@@ -79,6 +81,14 @@ def _cast(reader: Reader, tree: Tree, position: Position) -> Node:
     if node.kind == DATE and tree.kind == TIME and not is_near(node):
         return reader.failing(tree, call, "failed", position)
     return call
+
+
+def _evaluated(tree: Tree) -> object:
+    """By Spark. Raises NotHere if it fails, or has a part that Spark evaluates only in a whole plan."""
+    try:
+        return tree.java.eval(None)
+    except (Py4JJavaError, PySparkException):
+        raise NotHere(f"`{tree.java.sql()}` is no constant that can be known before") from None
 
 
 STRUCTURE: dict[str, Rule] = {

@@ -11,12 +11,15 @@ from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
 
+_NEAR = {DATE: 200_000 * 366, TIME: 2**62}
 _KEEP = frozenset({"coalesce", "choose", "truncated", "time_of_date", "date_of_time"})
 
 
 def is_near(node: Node) -> bool:
     """Whether its times and dates lie some years within those that 64 bits have. Those of fields do: readers know four
     digits of years, and what replaces a field has no reason to lie at an end of time. Numbers and text become any."""
+    if isinstance(node, Constant):
+        return node.value is None or abs(int(str(node.value))) < _NEAR[node.kind]
     if not isinstance(node, Call):
         return True
     times = [argument for argument in node.arguments if argument.kind in (TIME, DATE)]
