@@ -1,6 +1,7 @@
 """The edges of a pipeline: events come in over HTTP, and go out over HTTP.
 
-`ingest` takes events from senders and writes them to a topic.
+`ingest` takes events from senders and writes them to a topic. `expel` delivers the events of a topic to an endpoint,
+and `retrier` brings back those that wait for another try; beside them is what these two share.
 
-A program of its own. May import `enrich`; nothing imports it.
+A program of its own, with three roles. May import `enrich` and `stores`; nothing imports it.
 """

@@ -1,7 +1,8 @@
 """The stream processor: its command line, configuration, Kafka clients, codecs and embedded stack.
 
-Calls `stores` for local state; is called by the programs in `jobs/` and `sync_service/`, never the other way round.
-For users' own jobs it has `enrich`, `failure_of` and `load`, imported only when used: they bring Spark along.
+Calls `stores` for local state; is called by the programs in `jobs/`, `edge_service/`, `sync_service/` and
+`observe_service/`, never the other way round. For users' own jobs it has `enrich`, `failure_of` and `load`, imported
+only when used: they bring Spark along.
 """
 
 from importlib import import_module

@@ -4,5 +4,5 @@
 stream with a `window` for each partition; `committing` commits what is settled or goes back; `assigning` begins and
 gives up partitions. What is known of each stands in `partitions`; `refused` is for records that are not delivered.
 
-May import `kafka` and `base`. Callers supply the sink. Used by write-back in the sync service, and by expel.
+May import `kafka` and below. Callers supply the sink. Used by write-back in the sync service, and by expel.
 """

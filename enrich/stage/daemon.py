@@ -42,7 +42,7 @@ def prepare(state_dir: str | None) -> None:
 def refuse_others(drivers: str | None) -> None:
     """If the driver's build is another one, each task fails and says so. Tasks bring objects of its build, which would
     be of other classes here, or of none. `drivers`: None if it has not told."""
-    from enrich.base.build import build
+    from enrich.stage.build import build
 
     own = build()
     if drivers is None or own is None or drivers == own:

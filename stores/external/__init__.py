@@ -1,4 +1,5 @@
-"""External stores (Redis, PostgreSQL). For the sync service and the agent's loaders: the stream never calls them.
+"""External stores (Redis, PostgreSQL) and files, for the sync service and the agent's loaders: the stream never calls
+them.
 
 `protocol.py` defines a versioned store: rows by key, each written only if it is newer. `RedisStore` and `PostgresStore`
 implement it; one suite of tests runs over both. Drivers and their errors must not leave this package.

@@ -5,7 +5,7 @@ slots      a hash table with open addressing, 32 bits each: the number of an ent
 entries    one for each key, with the version that answers a look-up without a time or pin
 versions   all versions of the keys that have more than one, by (timestamp, partition, offset)
 keys       the bytes of all keys, one after the other
-columns    the decoded rows, see columns.py; a version's `row` is the place in them
+columns    the decoded rows, see loops/columns.py; a version's `row` is the place in them
 
 The cost of a look-up is the number of places in memory that it touches, since each is a CPU cache miss and a TLB miss.
 So an entry is one cache line and has everything that a look-up of the newest version needs, including a short key: a

@@ -39,7 +39,7 @@ class User:
 
 @dataclass(frozen=True)
 class Command:
-    """A program to run in a server's folder. Of our environment it gets only `_INHERITED` (see runfile.py)."""
+    """A program to run in a server's folder. Of our environment it gets `_INHERITED` (see processes/runfile.py)."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -2,5 +2,5 @@
 runs. Spark places, supervises and restarts them.
 
 A slot reads its partitions in small pieces; what it makes of a piece and the offsets behind it are one Kafka
-transaction. It may use the plan's steps and `progress`.
+transaction. It may use every room of the stage but `run`.
 """

@@ -12,12 +12,12 @@ from types import FrameType
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from enrich.base.build import build
 from enrich.base.errors import ConfigError, EnrichError, Fatal
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay
 from enrich.host.reader.spawn import ensure_agent
 from enrich.kafka import librdkafka_settings
+from enrich.stage.build import build
 from enrich.stage.daemon import BUILD, STATE_DIR
 from enrich.stage.run.stage_run import StageRun
 from enrich.stage.run.start import RunOptions

@@ -3,8 +3,8 @@
 import pyspark.worker
 import pytest
 
-from enrich.base.build import build
 from enrich.base.errors import ConfigError
+from enrich.stage.build import build
 from enrich.stage.daemon import refuse_others
 from enrich.stage.task.failures import ReportedFailure, failure_of
 

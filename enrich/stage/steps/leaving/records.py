@@ -1,5 +1,5 @@
-"""The records that a batch of events becomes, for stages whose workers write them: the same that `plan.py` has Spark
-make. A test compares both, record by record."""
+"""The records that a batch of events becomes, for stages whose workers write them: the same that `plan/plan.py` has
+Spark make. A test compares both, record by record."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
