@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from enrich.base.addresses import place_of
 from enrich.base.errors import ConfigError, Retryable, Unreachable
 from enrich.base.http_watch import Ended, Watched, watched
+from enrich.endpoints.certificates import tls_reason
 from enrich.endpoints.retry_after import now_there, retry_after_s
 
 _PIECE = 1 << 16
@@ -27,6 +28,8 @@ swallowed without a word."""
 _LONGEST_LIFE_S = 300.0
 """Then a name that leads elsewhere is followed, however busy the connection is."""
 _MISSING = {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}
+_AS_THEY_ARE = "%/:=&?~#+!$,;'@()*[]"
+"""In addresses that others wrote: what is escaped stays so."""
 _TRANSIENT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 
 
@@ -95,7 +98,7 @@ class Fetcher:
             found = self._tried(url, known)
             if not isinstance(found, _Later):
                 return found
-            wait_s = found.wait_s if found.wait_s is not None else _FIRST_PAUSE_S * 2**attempt
+            wait_s = found.wait_s or _FIRST_PAUSE_S * 2**attempt  # who says "at once" is asked less and less, too
             if attempt == self._request.tries - 1 or wait_s > _LONGEST_PAUSE_S:
                 error = LeftAlone(f"the endpoint answers {found.status} and wants to be left alone", where=self._where)
                 error.wait_s = found.wait_s
@@ -125,7 +128,7 @@ class Fetcher:
             connection = self._connection_to(parts)
             within.connect(connection)
             target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-            connection.request("GET", target, headers=self._headers(known))
+            connection.request("GET", quote(target, safe=_AS_THEY_ARE), headers=self._headers(known))
             answer = connection.getresponse()
             if answer.status == HTTPStatus.NOT_MODIFIED and known:
                 answer.read()
@@ -238,7 +241,7 @@ class Fetcher:
             raise Unreachable(self._too_late, where=self._where) from None
         except ssl.SSLError as error:
             self.close()
-            raise Unreachable(f"TLS fails: {error.reason or error}", where=self._where) from error
+            raise Unreachable(f"TLS fails: {tls_reason(error)}", where=self._where) from error
         except http.client.IncompleteRead:
             self.close()
             raise Retryable("the answer breaks off", where=self._where) from None

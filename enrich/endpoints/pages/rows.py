@@ -10,7 +10,7 @@ import msgspec
 
 from enrich.base.errors import Retryable
 
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w*]+\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))*)")
+_LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*]+\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))*)")
 _IS_NEXT = re.compile(r";\s*rel\s*=\s*(?:\"(?:[^\"]*\s)?next(?:\s[^\"]*)?\"|next(?=[\s;,]|$))", re.IGNORECASE)
 
 _raw = msgspec.json.Decoder(msgspec.Raw)

@@ -148,6 +148,15 @@ def test_it_comes_again_when_it_is_asked_to() -> None:
         assert time.monotonic() - began >= 1
 
 
+def test_who_says_at_once_again_and_again_is_asked_less_and_less() -> None:
+    """As one does whose Retry-After is a time that has passed."""
+    away = answers(503, headers=[("retry-after", "0")])
+    with ScriptedEndpoint(away, away, answers(200, body(ROWS))) as endpoint:
+        began = time.monotonic()
+        assert read(endpoint) == ROWS
+        assert time.monotonic() - began >= 3
+
+
 BOMB = gzip.compress(b"[" + b" " * 10_000_000 + b"]")
 BROKEN: Sequence[tuple[Any, str]] = [
     (answers(404), "answers 404"),
@@ -221,6 +230,21 @@ def test_a_next_page_at_what_is_no_address_is_an_error(address: str) -> None:
     step = answers(200, body([{"id": 1}]), [("link", f"<{address}>; rel=next")])
     with ScriptedEndpoint(step) as endpoint, pytest.raises(Retryable, match="next page"):
         read(endpoint, Paging(next=Next.link))
+
+
+def test_a_next_page_whose_address_is_not_escaped_is_asked_for() -> None:
+    first = answers(200, body({"items": ROWS[:1], "next": "/items?name=J\u00f6rg R&at=%20"}))
+    with ScriptedEndpoint(first, answers(200, body({"items": ROWS[1:]}))) as endpoint:
+        assert read(endpoint, Paging("/items", Next.pointer, "/next")) == ROWS
+        assert endpoint.requests[1].line.split()[1] == "/items?name=J%C3%B6rg%20R&at=%20"
+
+
+def test_a_header_of_links_that_is_none_holds_nobody_up() -> None:
+    """While a pattern looks for its links no other route goes on."""
+    with ScriptedEndpoint(answers(200, body(ROWS), [("link", "<" * 60_000)])) as endpoint:
+        began = time.monotonic()
+        assert read(endpoint, Paging(next=Next.link)) == ROWS
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("content", [b'{"next": "\xe9", "items": []}', b'{"\xe9": 1, "items": []}'])
@@ -308,8 +332,15 @@ def test_certificates_are_checked() -> None:
         )
         assert reader.read(Known()) is not None
         reader.close()
-        with pytest.raises(Unreachable, match="TLS fails"):
+        with pytest.raises(Unreachable, match="TLS fails: unable to get local issuer certificate"):
             read(endpoint)
+
+
+@pytest.mark.parametrize(("certificate", "why"), [("issued-expired", "has expired"), ("issued-other", "mismatch")])
+def test_what_is_wrong_with_a_certificate_is_said(certificate: str, why: str) -> None:
+    tls = server_tls(certificate)
+    with ScriptedEndpoint(answers(200, body(ROWS)), tls=tls) as endpoint, pytest.raises(Unreachable, match=why):
+        read(endpoint, ca_file=str(PEM / "authority.pem"))
 
 
 def test_a_stop_ends_a_reading_at_once() -> None:
