@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-
 from enrich.base.errors import ConfigError
 from enrich.host.loaders.keyed_rows import KeyedRows
 from enrich.host.loaders.source import SourceBatch
 from stores.external.postgres.reading import PostgresReader
+from stores.external.postgres.session import is_address
 
 _STALLED_S = 30.0
 """Longer than for Redis: a view may have to be sorted before it returns its first row."""
@@ -31,12 +29,9 @@ class PostgresSource:
                 yield self._rows.of(batch)
 
     def _require_address(self) -> None:
-        try:
-            conninfo_to_dict(self._dsn)
-        except psycopg.Error:
-            # psycopg's text may quote a part of the address, and so of the password: do not chain it.
+        if not is_address(self._dsn):
             raise ConfigError(
                 "this is not an address of a PostgreSQL database",
                 where=self._where,
                 next_step="write it as postgresql://user:password@host/database",
-            ) from None
+            )

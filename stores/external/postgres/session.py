@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -49,11 +49,15 @@ def connect(dsn: str, *, timeout_s: int, application: str) -> psycopg.Connection
         raise mapped(error, shown(dsn)) from None
 
 
+def is_address(dsn: str) -> bool:
+    """Whether the driver can read it as one."""
+    return _parts(dsn) is not None
+
+
 def shown(dsn: str) -> str:
     """Host and database, for messages: never the password."""
-    try:
-        parts = psycopg.conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+    parts = _parts(dsn)
+    if parts is None:
         return "PostgreSQL"
     if "service" in parts and not {"host", "hostaddr"} & {*parts}:
         return f"PostgreSQL, service {parts['service']}"
@@ -62,6 +66,14 @@ def shown(dsn: str) -> str:
     places = zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=False)
     shown_ = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)
     return f"PostgreSQL {shown_}/{parts.get('dbname', '')}"
+
+
+def _parts(dsn: str) -> Mapping[str, Any] | None:
+    """None if it is no address. The driver's error is not passed on: its text may quote a part of the password."""
+    try:
+        return psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return None
 
 
 def cut_off_after(seconds: float, connection: psycopg.Connection) -> tuple[threading.Timer, threading.Event]:
