@@ -85,7 +85,8 @@ class SourceRoute:
 
     def run(self, stopping: threading.Event) -> None:
         work = self._work
-        encoder, source = self._new_encoder(), self._new_source(stopping.is_set)
+        waiting = _Waiting(stopping)
+        encoder, source = self._new_encoder(), self._new_source(waiting)
         admin, consuming = new_admin_client(self._connections.common), self._connections.consumer
         topics = Topics(admin)
         facts = facts_of(topics, work.topic, self._connections.producer)
@@ -95,6 +96,7 @@ class SourceRoute:
         with turn as checkpoint, ExitStack() as held:
             if checkpoint is None:
                 return
+            waiting.checkpoint = checkpoint
             headers = release_headers(work.release)
             producer = held.enter_context(closing(TransactionalProducer(producing, work.identity, headers=headers)))
             # This comes first: it fences other writers, so what is then read from the topic is all there is.
@@ -107,6 +109,21 @@ class SourceRoute:
             encoding = f"{encoder.identity} {work.origin}"
             tools = Tools(source, encoder, encoding, remembered, producer, guard, facts, work.directory)
             Rounds(tools, checkpoint, self._reporter, stopping).run(work.interval_s)
+
+
+class _Waiting:
+    """What a source calls while it waits: whether it is to stop. In the route's own thread that is a checkpoint, too:
+    a turn is lost by some minutes of silence, and a file or an endpoint that wants to be left alone may take longer."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+        self._thread = threading.get_ident()
+        self.checkpoint: Callable[[], None] = lambda: None
+
+    def __call__(self) -> bool:
+        if not self._stopping.is_set() and threading.get_ident() == self._thread:
+            self.checkpoint()
+        return self._stopping.is_set()
 
 
 class _StoppingError(Exception):

@@ -160,3 +160,26 @@ def test_what_is_configured_otherwise_is_asked_though_the_endpoint_says_nothing_
         source.origin["http"]["rows"] = "/others"
         with source.running():
             wait_until(lambda: b"2" in source.in_topic(), what="the row of the other list")
+
+
+def test_an_endpoint_that_wants_to_be_left_alone_for_long_is_read_to_its_end(source: SourceWorld) -> None:
+    """For longer than a member of a group may be silent: the reading would begin again, and again."""
+    pages = {"0": b'{"data": [{"id": 1}]}', "1": b'{"data": [{"id": 2}]}', "2": b'{"data": []}'}
+    asked: list[str] = []
+
+    def limited(talk: Talk) -> bool:
+        talk.read()
+        offset = parse_qs(urlsplit(talk.request.line.split()[1]).query).get("offset", ["0"])[0]
+        asked.append(offset)
+        wants_rest = asked == ["0", "1"]
+        talk.send(whole(429, headers=[("retry-after", "12")]) if wants_rest else whole(200, pages[offset]))
+        return not wants_rest
+
+    source.make_topic()
+    source.client = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 7_000, "heartbeat.interval.ms": 1_000}
+    with ScriptedEndpoint(limited) as endpoint:
+        http = {"url": endpoint.url(), "rows": "/data", "next": "offset", "key": ["id"], "columns": "id bigint"}
+        source.origin = {"http": http}
+        status = source.run_once()
+    assert asked == ["0", "1", "1", "2"]
+    assert status.last_error is None
