@@ -53,6 +53,26 @@ class PostgresStore:
     def write(
         self, rows: VersionedRows, seen: pa.Int64Array | None = None, seen_releases: pa.Int64Array | None = None
     ) -> Written:
+        try:
+            written = self._write(rows, seen, seen_releases)
+        except BadRecord:
+            # Of several rows nobody knows which one it is: the caller gives them one by one.
+            if len(rows) > 1 or not self._has_other_columns():
+                raise
+            return self._write(rows, seen, seen_releases)
+        if not written.refused or not self._has_other_columns():
+            return written
+        again = self._write(rows, seen, seen_releases)
+        return Written(written.applied + again.applied, again.refused)
+
+    def _has_other_columns(self) -> bool:
+        """Looks at the table again before a row is refused: somebody may have given its column a type that holds it."""
+        known = self._statements().table
+        self._made = None
+        table = self._statements().table
+        return (table.key, table.columns) != (known.key, known.columns)
+
+    def _write(self, rows: VersionedRows, seen: pa.Int64Array | None, seen_releases: pa.Int64Array | None) -> Written:
         parts, refused = self._key_parts(rows.keys.to_pylist())
         refused |= self._not_kept(parts, rows.values)
         good = [index for index in range(len(rows)) if index not in refused]

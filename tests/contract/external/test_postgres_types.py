@@ -1,7 +1,7 @@
 """A table holds what the topic says or does not take it: PostgreSQL's casts change values without a word."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -243,3 +243,35 @@ def test_a_deferrable_primary_key_is_refused_at_once(servers: Addresses) -> None
         pytest.raises(ConfigError, match="deferrable"),
     ):
         store.check()
+
+
+@pytest.mark.parametrize("delete", ["soft", "hard"])
+@pytest.mark.parametrize(
+    ("type_", "value", "instead"),
+    [
+        ("varchar(3)", "gold", "text"),
+        ("int", "3000000000", "bigint"),
+        ("numeric(5,2)", "1.239", "numeric(6,3)"),
+    ],
+)
+def test_a_row_is_taken_once_its_column_has_a_type_that_holds_it(
+    servers: Addresses, delete: str, type_: str, value: str, instead: str
+) -> None:
+    """As a dead letter says that it should, and without a new start."""
+    table, mark = f"y{next(_NUMBERS)}", ", deleted boolean" if delete == "soft" else ""
+    with _database(servers) as connection:
+        connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, c {type_}, version bigint{mark})")
+        place = PostgresLocation(table, ["id"], {"c": "c"}, deleted_column="deleted" if delete == "soft" else None)
+        with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
+            assert [*_written(store, _rows(["ann"], {"c": [value]}))] == [0]
+            connection.execute(f"ALTER TABLE {table} ALTER COLUMN c TYPE {instead}")
+            assert not _written(store, _rows(["ann"], {"c": [value]}))
+        assert connection.execute(f"SELECT c::text FROM {table}").fetchall() == [(value,)]  # noqa: S608 - our name
+
+
+def _written(store: PostgresStore, rows: VersionedRows) -> Mapping[int, BadRecord]:
+    """What is refused of one row."""
+    try:
+        return store.write(rows).refused
+    except BadRecord as error:
+        return {0: error}
