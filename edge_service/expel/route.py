@@ -17,7 +17,7 @@ from edge_service.expel.plan import ExpelPlan
 from edge_service.expel.streaming import LaneSink, LoopThread
 from edge_service.expel.tallying import Tallying
 from edge_service.expel.topic_watch import TopicWatch
-from edge_service.expel.waiting_events import StoppedError, known_in
+from edge_service.expel.waiting_events import StoppedError, WaitingEvents
 from edge_service.losses import Losses
 from edge_service.old_pauses import old_pauses
 from enrich.base.errors import EnrichError, WouldLoseData
@@ -155,23 +155,24 @@ class ExpelRoute:
         waiting = [*plan.retry_in, *old]
         known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics, *waiting)}
         watched = held.enter_context(self._clients.topic_watch.watching(known))
-        ids = {topic: topic_id for topic, (topic_id, _) in known.items()}
+        ids = {topic: one for topic, (one, _) in known.items()}
+        topic_id = ids[section.topic]
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
         begun = None
         if isinstance(order, KeyOrder):
-            own_id, stop = ids[section.topic], stopping.is_set
-            begun = known_in(plan, self._clients.common, topics, order, partitions, own_id, waiting, stop)
+            waits = WaitingEvents(plan, self._clients.common, topics, topic_id, waiting, stopping.is_set)
+            begun = partial(waits.begin, order, partitions)
         self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.expel, self.name)
         tallying = None if self._reporter is None else Tallying(self._reporter)
         uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)
         remark = self._losses.remark
-        sink = LaneSink(loop.loop, section.topic, ids[section.topic], uncommitted, remark, begun, tallying)
+        sink = LaneSink(loop.loop, section.topic, topic_id, uncommitted, remark, begun, tallying)
         rooms = [room_in([name], topics, self._clients.producer) for name in (section.dlq, *plan.retry_in)]
         letters, producer = Letters(plan.name, rooms[0], self._spill), sized(self._clients.producer, rooms)
 
         async def begin() -> tuple[Lane, Outbox]:
             client = HttpClient(plan.http, section.parallel, plan.where)
-            outbox = Outbox(producer, retries, section.dlq, letters, plan.sender, ids[section.topic])
+            outbox = Outbox(producer, retries, section.dlq, letters, plan.sender, topic_id)
             settle, may_send = sink.note_settled, sink.may_send
             return Lane(plan.lane, client, outbox, order, self._meter, settle, self._hold_here, may_send), outbox
 
