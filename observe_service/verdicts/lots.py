@@ -100,6 +100,9 @@ class Lots:
         """The same by minute."""
         self.first_minute = -MOST_OFFSET
         """Minutes before it are nobody's: there was no observer."""
+        self.next_minute = -MOST_OFFSET
+        """Of minutes before it all that came in time was judged by an observer before this one, or is nobody's: they were
+        under way when the first one began."""
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
         self.placed: dict[Node, Placed] = {}
@@ -114,6 +117,8 @@ class Lots:
         """`at_ms`: when the brokers had it."""
         placed = self._placed_of(entry)
         fresh = placed.fresh(origins)
+        if minute is not None:
+            self._take_back(entry, minute, origins, at_ms)
         if not fresh:
             return
         placed.origins |= fresh
@@ -124,6 +129,19 @@ class Lots:
             for first_ms, some in (*before, *self._early.get(entry, ())):
                 if first_ms < lot.first_ms and some & fresh:
                     lot.first_ms = first_ms
+
+    def _take_back(self, entry: Node, minute: int, origins: Origins, at_ms: int) -> None:
+        """What the entry says once more, as of a dead letter that is processed again, may be read before what it said
+        first. The first word counts, whoever reads them in which order."""
+        came = minute_of(at_ms) if at_ms > self.due_ms(minute) else None
+        for other in [*self.of_minute(minute)]:
+            late = other.key.late
+            if other.key.entry != entry or late is None or (came is not None and came >= late):
+                continue
+            if again := other.origins & origins:
+                other.origins -= again
+                if (lot := self._lot(entry, minute, at_ms, 0)) is not None:  # else it is in a verdict already
+                    lot.origins |= again
 
     def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """The node behind the entry knows of them. Whether the entry says so itself is seen when they are due."""
@@ -220,7 +238,9 @@ class Lots:
         is_misdated = minute is not NO_MINUTE and not came - OLDEST <= minute <= came + AHEAD
         minute = came if minute is NO_MINUTE or is_misdated else minute
         late = came if at_ms > self.due_ms(minute) else None
-        if minute < self.first_minute or late in self.judged.get((entry, minute), ()):
+        if minute < self.first_minute or (late is None and minute < self.next_minute):
+            return None
+        if late in self.judged.get((entry, minute), ()):
             return None
         key = LotKey(entry, minute, late)
         lot = self.open.get(key)

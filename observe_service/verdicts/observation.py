@@ -128,7 +128,7 @@ class Observation:
         if checkpoint.minute + 1 < oldest:
             self.begin(oldest)
         else:
-            self._next_minute = checkpoint.minute + 1
+            self._next_minute = self.lots.next_minute = checkpoint.minute + 1
             self.lots.first_minute = oldest  # their records are not read: what comes late would replace them
 
     def restore(self, verdict: MinuteVerdict) -> None:

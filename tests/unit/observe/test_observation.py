@@ -296,6 +296,20 @@ def test_what_comes_late_while_its_minute_is_open_counts_once(
     assert watched.written[MINUTE].late == len(late)
 
 
+def test_what_is_said_twice_counts_by_its_first_word_in_whichever_order_both_are_read() -> None:
+    """A dead letter that is processed again may be told of in another partition, which is read before."""
+    first, again = SAID_MS, DUE_MS + 200_000
+    for is_judged in (False, True):
+        for words in ((first, again), (again, first)):
+            lots = Lots(SETTLE_MS)
+            if is_judged:  # by an observer that was killed before it could write where to go on
+                lots.judged[ENTRY, MINUTE] = {None}
+            for at_ms in words:
+                lots.told(ENTRY, MINUTE, of([7]), at_ms)
+            placed = {key.late: len(lot.origins) for key, lot in lots.open.items() if lot.origins}
+            assert placed == ({} if is_judged else {None: 1}), (is_judged, words)
+
+
 def test_times_that_cannot_be_true_count_in_the_minute_in_which_the_event_came() -> None:
     for wrong in (MINUTE + 500_000, MINUTE - 2_000, -500_000):
         chain = Chain(["went"] * 3)
@@ -763,6 +777,19 @@ def test_verdicts_from_before_a_topic_was_made_again_stay_as_they_are(monkeypatc
             assert (found.came, found.went) == (before.came, before.went)
             for fate in ("lost", "dead", "waiting"):
                 assert (found.total(fate), found.named(fate)) == (before.total(fate), ([], 1)), fate
+
+
+def test_a_minute_that_was_under_way_when_the_first_observer_began_has_no_verdict_of_the_next_one_either() -> None:
+    """It would have a few of its events, those that came last."""
+    chain, watched = Chain(["went"] * 3), Watched()
+    watched.observation.begin(MINUTE + 1)
+    watched.tick(SAID_MS + 40_000)
+    again = watched.again(SAID_MS + 45_000)
+    again.take(chain.said(), SAID_MS + 46_000)
+    for second in range(1, 5):
+        again.observation.look(DUE_MS + second * 1_000, chain.ends(), TOPICS)
+        again.tick(DUE_MS + second * 1_000)
+    assert MINUTE not in again.written
 
 
 def test_minutes_of_which_nothing_is_known_any_more_have_no_verdict() -> None:
