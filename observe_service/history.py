@@ -2,8 +2,10 @@
 
 import threading
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from enrich.verdict import Day, State, Up, day_of
 from enrich.verdict.days import PER_DAY
@@ -61,16 +63,20 @@ class History:
         with self._lock:
             return sorted(day for name, day in self._days if name == route)
 
-    def peak(self, entry_routes: Sequence[str], since_minute: int) -> int:
-        """Most events that came in within a minute, over one of these ways. They begin at the same entry."""
-        return max((max(cells.came) for cells in self._since(entry_routes, since_minute)), default=0)
-
-    def _since(self, routes: Sequence[str], since_minute: int) -> Iterator[_Cells]:
+    def peak(self, entries: Sequence[Sequence[str]], since_minute: int) -> int:
+        """Most events that came in within a minute, at all entries together. `entries`: of each the ways over which its
+        events go. It begins with the day of that minute."""
         with self._lock:
-            chosen = [
-                cells for (name, day), cells in self._days.items() if name in routes and day >= since_minute // PER_DAY
-            ]
-        yield from chosen
+            days = {day for _, day in self._days if day >= since_minute // PER_DAY}
+            return max((self._peak_of_day(entries, day) for day in days), default=0)
+
+    def _peak_of_day(self, entries: Sequence[Sequence[str]], day: int) -> int:
+        whole = np.zeros(PER_DAY, np.int64)
+        for names in entries:
+            found = [cells.came for name in names if (cells := self._days.get((name, day))) is not None]
+            if found:
+                whole += np.max([np.frombuffer(came, np.int64) for came in found], axis=0)
+        return int(whole.max())
 
     def _take(self, summary: Summary) -> None:
         day, at = divmod(summary.minute, PER_DAY)

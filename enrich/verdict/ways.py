@@ -78,6 +78,11 @@ def readers_of(pipeline: Pipeline) -> Mapping[Node, Callable[[str], bool]]:
     return {place.node: place.reads for place in _places(pipeline) if place.reads is not _nothing}
 
 
+def named_topics_of(pipeline: Pipeline) -> Mapping[Node, frozenset[str]]:
+    """Of each node the topics that it reads. None of one with a pattern, and of ingest, which reads none."""
+    return {place.node: frozenset(place.named) for place in _places(pipeline)}
+
+
 def _entry_topics(place: _Place, written: set[str]) -> Sequence[str] | None:
     """In which topics events come in there: nobody of the pipeline writes them. None: in all that it reads."""
     if not any(map(place.reads, written)):
@@ -96,9 +101,11 @@ def _places(pipeline: Pipeline) -> Iterator[_Place]:
         named = stage.source.all_topics
         yield _Place(node(NodeKind.stage, name), stage.source.reads, writes, named=named)
     for name, route in pipeline.expel.items():
-        yield _Place(node(NodeKind.expel, name), str(route.topic).__eq__, [("", ())])
+        topic = str(route.topic)
+        yield _Place(node(NodeKind.expel, name), topic.__eq__, [("", ())], named=(topic,))
     for name, sink in ({} if pipeline.sync is None else pipeline.sync.writeback).items():
-        yield _Place(node(NodeKind.writeback, name), str(sink.topic).__eq__, [("", ())])
+        topic = str(sink.topic)
+        yield _Place(node(NodeKind.writeback, name), topic.__eq__, [("", ())], named=(topic,))
 
 
 def _nothing(topic: str) -> bool:  # noqa: ARG001 - as others have it

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from enrich.config import Pipeline
-from enrich.tally import Node, minute_of
+from enrich.tally import minute_of
 from enrich.verdict import MinuteVerdict, decoded, minute_text, nines
 from enrich.verdict.days import PER_DAY
 from enrich.verdict.showing import as_json
-from enrich.verdict.ways import Way
+from enrich.verdict.ways import Way, named_topics_of
 from observe_service.alarms.board import Board
 from observe_service.alarms.board import as_json as alarm_json
 from observe_service.history import History
@@ -35,6 +35,7 @@ class State:
         self._history = history
         self._board = board
         self._nodes = nodes
+        self._named = named_topics_of(pipeline)
         self._shown: dict[tuple[str, int], tuple[bytes, Mapping[str, Any]]] = {}
         """Of the last half hour, each beside the record that it was made of: the page asks every second."""
 
@@ -135,15 +136,16 @@ class State:
         return found
 
     def peak_per_s(self) -> float:
-        """Of the busiest minute, over all entries."""
+        """Of the busiest minute, over all entries. Those that read the same topics have the same events."""
         observe = self._pipeline.observe
         if observe is None:
             return 0.0
         since = self._now_minute() - round(observe.rating.peak_over.total_seconds()) // 60
-        by_entry: dict[Node, list[str]] = {}
+        by_entry: dict[object, list[str]] = {}
         for way in self._ways:
-            by_entry.setdefault(way.hops[0].node, []).append(way.name)
-        return sum(self._history.peak(names, since) for names in by_entry.values()) / 60
+            entry = way.hops[0].node
+            by_entry.setdefault(frozenset(way.topics or self._named.get(entry) or ()) or entry, []).append(way.name)
+        return self._history.peak([*by_entry.values()], since) / 60
 
     def rating_per_s(self) -> float | None:
         """Of the way that can take least. None: nobody has rated one."""

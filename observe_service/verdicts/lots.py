@@ -101,8 +101,8 @@ class Lots:
         self.first_minute = -MOST_OFFSET
         """Minutes before it are nobody's: there was no observer."""
         self.next_minute = -MOST_OFFSET
-        """Of minutes before it all that came in time was judged by an observer before this one, or is nobody's: they were
-        under way when the first one began."""
+        """Of minutes before it all that came in time was judged by an observer before this one, or is nobody's, since
+        they were under way when the first one began."""
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
         self.placed: dict[Node, Placed] = {}
