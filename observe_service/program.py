@@ -20,6 +20,8 @@ from enrich.verdict.summary import Summary, summary_of
 from observe_service.alarms.board import Action, Alarm, Board
 from observe_service.alarms.causes import (
     HEADROOM,
+    LAG,
+    LOSS,
     Cause,
     MinuteCauses,
     headroom,
@@ -132,6 +134,10 @@ class Watch:
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         self._write_alarm = write_alarm
         self._began_ms = self._listens_ms = self.observer.clock.now_ms()
+        for alarm in written.alarms:
+            kind, _, route = alarm.key.partition("/")
+            if alarm.over_ms is None and kind in (LOSS, LAG) and route in self._causes:
+                self._causes[route].restore(kind, alarm.text, minute_of(alarm.since_ms))
         oldest = minute_of(self._listens_ms) - 60
         self._take(written.verdicts(oldest))
         with self._lock:

@@ -14,6 +14,7 @@ _CALM_MINUTES = 5
 _MOST_MINUTES = 2_880
 _SILENT_MS = 60_000
 HEADROOM = "headroom"
+LOSS, LAG = "loss", "lag"
 AGENT = "agent"
 """The program that says how tables are."""
 _SPEAKS = (NodeKind.ingest, NodeKind.expel, NodeKind.writeback)
@@ -30,6 +31,27 @@ class Cause:
 
 
 @dataclass
+class _Standing:
+    """A cause that is there, or was a short time ago."""
+
+    cause: Cause
+    minute: int
+    """The newest in which it was there, or was found."""
+    calm: set[int] = field(default_factory=set)
+    """Settled minutes after that, in which it was not."""
+
+    def again(self, minute: int) -> None:
+        self.minute = max(minute, self.minute)
+        self.calm = {each for each in self.calm if each > self.minute}
+
+    def noted(self, minute: int, *, is_calm: bool) -> None:
+        if is_calm and minute > self.minute:
+            self.calm.add(minute)
+        else:
+            self.calm.discard(minute)
+
+
+@dataclass
 class MinuteCauses:
     """Of one way, from its settled minutes in order."""
 
@@ -37,36 +59,45 @@ class MinuteCauses:
     loss_share: float
     p95_ms: float
     """The promise."""
-    _since: dict[str, tuple[Cause, int]] = field(default_factory=dict)
-    """By kind: the cause, and the newest minute in which it was there, or was found."""
+    _since: dict[str, _Standing] = field(default_factory=dict)
+    """By kind."""
     _lost: dict[int, int] = field(default_factory=dict)
     """By minute."""
     newest: int = 0
+
+    def restore(self, kind: str, text: str, minute: int) -> None:
+        """An alarm that is on since this minute: there may be no settled minute by which it would be known to be over."""
+        cause = Cause(f"{kind}/{self.route}", text, is_loss=kind == LOSS)
+        self._since.setdefault(kind, _Standing(cause, minute))
 
     def take(self, verdict: MinuteVerdict) -> None:
         if verdict.state is not State.SETTLED:
             return
         self.newest = max(self.newest, verdict.minute)
-        lost = verdict.total("lost")
-        if lost > self.loss_share * max(verdict.came, 1):
+        lost, why_late = verdict.total("lost"), self._why_late(verdict)
+        is_loss = lost > self.loss_share * max(verdict.came, 1)
+        if is_loss:
             share = lost / max(verdict.came, 1)
             text = f"{self.route}: {lost:,} of {verdict.came:,} events of a minute are lost ({share:.2%})"
             # One that is found late is new today, whatever has gone well since its minute.
             is_new = lost > self._lost.get(verdict.minute, 0)
             found = self.newest if is_new else verdict.minute
-            self._there("loss", Cause(f"loss/{self.route}", text, is_loss=True), found)
-        elif (why := self._why_late(verdict)) is not None:
-            self._there("lag", Cause(f"lag/{self.route}", f"{self.route}: {why}"), verdict.minute)
+            self._there(LOSS, Cause(f"{LOSS}/{self.route}", text, is_loss=True), found)
+        elif why_late is not None:
+            self._there(LAG, Cause(f"{LAG}/{self.route}", f"{self.route}: {why_late}"), verdict.minute)
+        calm = {LOSS: not is_loss, LAG: why_late is None and verdict.unanswered is None}
+        for kind, standing in self._since.items():
+            standing.noted(verdict.minute, is_calm=calm[kind])
         self._lost[verdict.minute] = max(lost, self._lost.pop(verdict.minute, 0))
         if len(self._lost) > _MOST_MINUTES:
             del self._lost[next(iter(self._lost))]
 
     def now(self) -> Iterator[Cause]:
-        for kind, (cause, minute) in [*self._since.items()]:
-            if minute <= self.newest - _CALM_MINUTES:
+        for kind, standing in [*self._since.items()]:
+            if len(standing.calm) >= _CALM_MINUTES:
                 del self._since[kind]
             else:
-                yield cause
+                yield standing.cause
 
     def _why_late(self, verdict: MinuteVerdict) -> str | None:
         """Why it is down, or would be if it had lost nothing: a verdict that lost something says just that."""
@@ -85,8 +116,10 @@ class MinuteCauses:
         return f"p95 end to end was {p95_ms / 1000:,.3g} s"
 
     def _there(self, kind: str, cause: Cause, minute: int) -> None:
-        known = self._since.get(kind)
-        self._since[kind] = (cause if known is None else known[0], max(minute, 0 if known is None else known[1]))
+        if (known := self._since.get(kind)) is not None:
+            known.again(minute)
+        elif minute > self.newest - _CALM_MINUTES:  # else it is over already
+            self._since[kind] = _Standing(cause, minute)
 
 
 def silences(nodes: Sequence[Node], heard_ms: Mapping[Node, int], log_ms: int, listens_ms: int) -> Iterator[Cause]:

@@ -10,7 +10,8 @@ import pytest
 
 from enrich.config import load
 from enrich.tally import Node, NodeKind
-from enrich.verdict import State, Up
+from enrich.verdict import MinuteVerdict, State, Up
+from enrich.verdict.minute import HopVerdict
 from enrich.verdict.summary import Summary
 from enrich.verdict.ways import Hop, Way
 from observe_service import observer as observing
@@ -273,3 +274,20 @@ def test_a_silence_is_over_whoever_else_is_silent(watched: Watched) -> None:
     assert watched.says() == []
     watched.observer.observation.books.heard_ms[Node("plays", NodeKind.expel, "acme2")] = NOW_MS + 5_000
     assert watched.says() == [(key, True)]
+
+
+def settled(way: str, minute: int, lost: int = 0) -> MinuteVerdict:
+    hop = HopVerdict("expel", "acme", came=100, went=100 - lost, lost=lost)
+    return MinuteVerdict(way, minute, State.SETTLED, Up.DOWN if lost else Up.UP, [hop], why="lost" if lost else None)
+
+
+def test_a_loss_is_not_over_because_its_observer_was_away_for_hours(watched: Watched) -> None:
+    way, minute = "prepare.a > acme", NOW_MS // 60_000
+    keys = [f"loss/{way}", f"lag/{way}"]
+    watched.begins(*(Alarm(key, "was there two hours ago", NOW_MS - 7_200_000) for key in keys))
+    watched.at(0, heard=0)
+    assert watched.says() == []
+    watched.watch._take(settled(way, minute - 100 + number) for number in range(4))
+    assert watched.says() == []
+    watched.watch._take([settled(way, minute - 90)])
+    assert watched.says() == [(key, True) for key in keys]

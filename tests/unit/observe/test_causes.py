@@ -1,5 +1,7 @@
 """When a cause for alarm begins and ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,31 @@ def test_a_loss_that_is_found_late_is_a_cause_like_any_other() -> None:
     assert not [*causes.now()]
     causes.take(verdict(101, 8))
     assert [*causes.now()]
+
+
+def test_a_loss_is_over_after_five_settled_minutes_and_not_after_minutes_of_which_nothing_is_known() -> None:
+    causes = MinuteCauses("plays > prepare", 0.0, 1_000)
+    causes.take(verdict(100, 7))
+    for minute in range(101, 110):
+        causes.take(replace(verdict(minute, 0), state=State.UNKNOWN))
+    for minute in range(110, 114):
+        causes.take(verdict(minute, 0))
+        causes.take(verdict(minute, 0))  # it is written again, since something waits no more
+        assert [*causes.now()]
+    causes.take(verdict(114, 0))
+    assert not [*causes.now()]
+
+
+def test_a_lag_is_not_over_because_more_is_lost() -> None:
+    def down(minute: int, lost: int) -> MinuteVerdict:
+        hop = HopVerdict("stage", "prepare", came=100, went=60, lost=lost, waiting=40 - lost)
+        return MinuteVerdict("plays > prepare", minute, State.SETTLED, Up.DOWN, [hop], why="it is late")
+
+    causes = MinuteCauses("plays > prepare", 0.01, 1_000)
+    causes.take(down(100, 0))
+    for minute in range(101, 120):
+        causes.take(down(minute, 2))
+    assert [cause.key for cause in causes.now()] == ["lag/plays > prepare", "loss/plays > prepare"]
 
 
 @pytest.mark.parametrize(
