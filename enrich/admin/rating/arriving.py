@@ -1,6 +1,7 @@
 """How late events leave the last node of a way, second by second, from its tallies."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from enrich.tally import Histogram, Node, decoded
 @dataclass(frozen=True)
 class Left:
     at_ms: int
-    """When the brokers had the word of it."""
+    """When it was heard of here: all of a run goes by one clock, whatever time the brokers have."""
     lag: Histogram
 
 
@@ -63,7 +64,8 @@ class Arrivals:
                 except BadRecord:
                     continue
                 if report.node == self._node:
-                    self._take(message.timestamp()[1], [tally.lag.went for tally in report.tallies if not tally.route])
+                    now_ms = time.time_ns() // 10**6
+                    self._take(now_ms, [tally.lag.went for tally in report.tallies if not tally.route])
 
     def _take(self, at_ms: int, lags: list[Histogram]) -> None:
         whole = Histogram()

@@ -1,8 +1,11 @@
-"""Which rate holds: doubled until one breaks the condition, then halved in between until two are close."""
+"""Which rate holds: doubled until one breaks the condition, or halved until one does not; then halved in between until
+two are close."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+LEAST = 1.0
+"""Events a second. Of a pipeline that does not take that many the rating is 0."""
 CLOSE = 1.05
 """The rate that breaks is at most so many times the one that holds."""
 
@@ -63,8 +66,11 @@ def climb(first: float, most: float, attempt: Callable[[float], Step]) -> Climb:
         if low >= most:
             return Climb(steps, low, is_bounded=False)
         high = min(high * 2, most)
-    if not low:
-        return Climb(steps, 0.0, is_bounded=True)
+    while not low:  # not even the first one
+        if high <= LEAST:
+            return Climb(steps, 0.0, is_bounded=True)
+        lower = max(high / 2, LEAST)
+        low, high = (lower, high) if holds(lower) else (low, lower)
     while high / low > CLOSE:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -59,6 +59,8 @@ class Rater:
         self._report = report
         self._usual: float | None = None
         """The share of events that leave, while nothing is behind: routes and filters keep some."""
+        self._has_held = False
+        """Some rate has. Until then the share is that of the lowest, which is the newest."""
 
     def run(self) -> Climb:
         """Raises Void, and Unreachable if not even the first events are taken."""
@@ -90,9 +92,10 @@ class Rater:
         middle_ms = (from_ms + ended_ms) // 2
         halves = [self._arrivals.between(from_ms, middle_ms), self._arrivals.between(middle_ms, ended_ms)]
         p95_ms = (halves[0] + halves[1]).quantile(0.95)
-        if self._usual is None and whole.count:
+        if whole.count and not self._has_held:
             self._usual = whole.count / done.due
         why = self._breaks(done, whole.count, p95_ms, [half.quantile(0.95) for half in halves])
+        self._has_held = self._has_held or why is None
         step = Step(rate, done.taken / step_s, whole.count / step_s, p95_ms, done.late_share, why)
         shown = "-" if p95_ms is None else f"{p95_ms:,.0f} ms"
         self._report(f"{rate:,.0f} events/s: {step.left:,.0f} leave, p95 {shown}: {why or 'holds'}")

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from enrich.admin.cluster import Cluster as Administered
+from enrich.admin.rating.arriving import Arrivals
 from enrich.admin.rating.ways import way_to_rate
 from enrich.config import load
 from enrich.dev.servers.ports import choose
 from enrich.dev.stack import Addresses
-from enrich.kafka import Topics, new_admin_client
+from enrich.kafka import DeliveringProducer, Topics, new_admin_client
+from enrich.tally import Lags, Node, NodeKind, Report, Tally, encoded
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.edge.expel import Endpoint
 from tests.support.edge.ingesting import running
@@ -92,6 +95,21 @@ def test_records_that_are_no_whole_rating_are_left_out(stack: Addresses, tmp_pat
     assert lines(enrich("rate", "show", "-c", file, "--json")) == [whole]
     shown = enrich("rate", "show", "-c", file)
     assert (shown.returncode, shown.stdout.count("plays > acme")) == (0, 1), shown.stderr
+
+
+@pytest.mark.parametrize("ahead_s", [-3_600, 3_600])
+def test_when_events_leave_does_not_go_by_the_clock_of_the_brokers(cluster: Cluster, ahead_s: int) -> None:
+    """At each rate nothing would seem to leave, and the rating be 0."""
+    topic, node = f"brokers-{ahead_s}.tallies", Node("p", NodeKind.expel, "acme")
+    cluster.topics.create(topic, config={"message.timestamp.type": "CreateTime"})
+    began_ms = time.time_ns() // 10**6
+    lag = Lags.of([0] * 7, 0, 10).of_minute(0)
+    report = Report(node, "a", 0, began_ms, [Tally("", 0, lag=lag)])
+    with Arrivals(cluster.connection, cluster.topics, topic, node).watched() as arrivals:
+        with DeliveringProducer(cluster.connection) as producer:
+            producer.produce(topic, b"a", encoded(report)[0], timestamp_ms=began_ms + ahead_s * 1_000)
+        wait_until(lambda: arrivals.between(0, 2**62), what="what has left")
+        assert arrivals.between(began_ms, time.time_ns() // 10**6 + 1).count == 7
 
 
 def test_what_cannot_be_rated_is_refused(stack: Addresses, tmp_path: Path) -> None:

@@ -23,11 +23,20 @@ def test_the_rating_is_just_below_what_breaks(capacity):
 
 
 def test_nothing_holds_and_all_holds():
-    assert climb(100, 1_000, of_capacity(50)).rating == 0
+    nothing = climb(100, 1_000, of_capacity(0.5))
+    assert (nothing.rating, nothing.steps[-1].rate) == (0, 1)
     found = climb(100, 1_000, of_capacity(10_000))
     assert (found.rating, found.is_bounded) == (1_000, False)
     assert max(step.rate for step in found.steps) == 1_000
     assert [step.rate for step in climb(500, 100, of_capacity(10_000)).steps] == [100]
+
+
+@pytest.mark.parametrize("capacity", [1.0, 7.0, 99.0])
+def test_a_first_rate_that_is_too_high_says_nothing_of_what_is_below_it(capacity):
+    found = climb(100, 1_000, of_capacity(capacity))
+    assert found.rating <= capacity < found.rating * CLOSE
+    assert found.is_bounded
+    assert [step.rate for step in found.steps[:2]] == [100, 50]
 
 
 def test_a_late_generator_makes_the_run_void_unless_the_pipeline_broke_anyway():
