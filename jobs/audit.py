@@ -34,6 +34,8 @@ def _run(options: argparse.Namespace) -> int:
         for found in audit.found:
             print_json(as_json(found, every_name=options.all))
             outcome = DIFFERENCE if found.audited.lost or found.differences else outcome
+        for route, why in audit.skipped.items():
+            print_json({"route": route, "minute": None, "not_audited": why})
         return outcome
 
 
