@@ -8,9 +8,8 @@ import msgspec
 
 from enrich.base.errors import BadRecord
 from enrich.endpoints.pages import Fetcher, Known, NotThere, Request
+from enrich.host.on_demand.wire import LONGEST_KEY
 
-_LONGEST_KEY = 1_000
-"""Bytes. Addresses have limits, and keys come from events."""
 _NEVER_ASKED = {b"", b".", b".."}
 """As a part of a path these would ask for something else than a row."""
 
@@ -29,7 +28,7 @@ class HttpRows:
 
     def row(self, key: bytes) -> bytes | None:
         """A JSON object; None if there is none. Raises BadRecord for another answer, and what `Fetcher.get` raises."""
-        if key in _NEVER_ASKED or len(key) > _LONGEST_KEY:
+        if key in _NEVER_ASKED or len(key) > LONGEST_KEY:
             return None
         try:
             fetched = self._fetcher().get(self._url.replace("{key}", quote(key, safe="")), Known())
@@ -40,7 +39,7 @@ class HttpRows:
             if body[:1] == b"{":
                 msgspec.json.decode(body, type=msgspec.Raw)
                 return body
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):  # nested too deeply
             pass
         raise BadRecord("no JSON object", where=self._where)
 

@@ -13,7 +13,7 @@ from enrich.host.claims.watch import Answer
 from enrich.host.follow.tailer import Tailed
 from enrich.host.ipc.header import TableState
 from enrich.host.loaders.refreshing import PARTITION, kept_rows
-from enrich.host.on_demand.loads import KeySource, Loads, Plan, figures
+from enrich.host.on_demand.loads import KeySource, Landed, Loads, Plan, figures
 from enrich.host.on_demand.preloading import PreloadKeys, digest_of
 from enrich.host.tables import OnDemandTable
 from enrich.host.trouble import Trouble
@@ -72,7 +72,7 @@ class OnDemandKeeper:
         self._early: dict[bytes, None] = {}
         self._present: set[bytes] = set()
         self._tombstones = 0
-        self._handed: dict[bytes, bytes | None] = {}
+        self._handed: dict[bytes, Landed] = {}
         """Being published."""
         self._handed_end = 0
         """The table's position once it is."""
@@ -169,10 +169,10 @@ class OnDemandKeeper:
             return None
         with self._loads.changed:
             landed = self._loads.landed
-            for key, value in self._handed.items():  # it was not published
-                landed.setdefault(key, value)
+            for key, one in self._handed.items():  # it was not published
+                landed.setdefault(key, one)
             chosen = {key: landed.pop(key) for key in list(islice(landed, _ROWS_A_WRITE))}
-            rows = {key: value for key, value in chosen.items() if value is not None or key in self._present}
+            rows = {key: one for key, one in chosen.items() if one.value is not None or key in self._present}
             self._handed = chosen
             self._loads.taken()
             position = self._store.tables[self.name].positions.get(PARTITION, 0)
@@ -180,10 +180,10 @@ class OnDemandKeeper:
         if not rows and self._to_note is None:
             self._settle()
             return None
-        now_ms = self._clocks.wall.now_ms()
+        now_ms, now_s = self._clocks.wall.now_ms(), self._passed.seconds()
         versions = [
-            RowVersion(key, PARTITION, position + number, now_ms, value)
-            for number, (key, value) in enumerate(rows.items())
+            RowVersion(key, PARTITION, position + number, now_ms - int(1000 * (now_s - one.at_s)), one.value)
+            for number, (key, one) in enumerate(rows.items())
         ]
         notes = None if self._to_note is None else {_PRELOADED: self._to_note}
         update = TableUpdate(row_versions(versions), {PARTITION: self._handed_end}, notes=notes)
@@ -230,8 +230,8 @@ class OnDemandKeeper:
             return
         with self._loads.changed:
             handed, self._handed = self._handed, {}
-            for key, value in handed.items():
-                if value is not None:
+            for key, one in handed.items():
+                if one.value is not None:
                     self._present.add(key)
                 elif key in self._present:
                     self._present.discard(key)
@@ -288,7 +288,7 @@ class OnDemandKeeper:
                 self._present, self._tombstones = present, tombstones
                 for key in expired:
                     # Whoever has no patience left has it loaded already: what came is newer.
-                    self._loads.landed.setdefault(key, None)
+                    self._loads.has_to_go(key)
                 self._is_restored = True
                 early, self._early = list(self._early), {}
                 self._loads.changed.notify_all()
@@ -351,7 +351,7 @@ class OnDemandKeeper:
             with loads.changed:
                 for key in gone:
                     if not loads.has(key):
-                        loads.landed.setdefault(key, None)
+                        loads.has_to_go(key)
 
         return take
 

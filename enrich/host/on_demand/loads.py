@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -71,6 +71,15 @@ class Counts:
     """Answers that are no rows of the table, by reason."""
 
 
+class Landed(NamedTuple):
+    """What came of a key and is not published yet."""
+
+    value: bytes | None
+    """None: there is no row, or it has to go."""
+    at_s: float
+    """When it came, by the clock of the cache: the store may take it much later, as on a full disk."""
+
+
 @dataclass
 class _Asked:
     """A key that is loaded because it is not there."""
@@ -85,6 +94,7 @@ class Loads:
         self._source = source
         self._decoder = decoder
         self._most = plan.max_entries
+        self._clock_s = clock_s
         self._patience = plan.parallel
         """So many failures in a row are no fault of single keys."""
         self._paced = Paced(plan.parallel, plan.per_second, is_full=lambda: self._ahead >= _MOST_AHEAD)
@@ -93,8 +103,8 @@ class Loads:
         )
         self.changed = threading.Condition()
         """With its lock everything below is read and changed."""
-        self.landed: dict[bytes, bytes | None] = {}
-        """What came and is not published yet. None: there is no row."""
+        self.landed: dict[bytes, Landed] = {}
+        """What came and is not published yet."""
         self._ahead = 0
         """Answers that came since the agent took some."""
         self.counts = Counts()
@@ -155,6 +165,10 @@ class Loads:
         """Whether a row that is in the store is to stay there. Needs the lock."""
         return key in self.cache or key in self._landing
 
+    def has_to_go(self, key: bytes) -> None:
+        """From the store, unless a row has come meanwhile. Needs the lock."""
+        self.landed.setdefault(key, Landed(None, self._clock_s()))
+
     def load(self, key: bytes, /) -> There | Absent:
         """See `stores.cache.Loader`."""
         try:
@@ -173,7 +187,7 @@ class Loads:
             self._failures, self.trouble = 0, None
             self._pauses.reset()
             self._ahead += 1
-            self.landed[key] = value
+            self.landed[key] = Landed(value, self._clock_s())
             if key in self._asked:
                 self._landing.add(key)
         return ABSENT if value is None else True
@@ -198,7 +212,7 @@ class Loads:
             self.cache.put_absent(key)
             with self.changed:
                 self._ahead += 1
-                self.landed.setdefault(key, None)
+                self.has_to_go(key)
         except Exception:  # noqa: BLE001 - it was met in `load`, and it is tried again
             with self.changed:
                 asked = self._asked[key]
@@ -227,7 +241,7 @@ class Loads:
             self.counts.failures += 1
             self._failures += 1
             self.trouble = reason_of(error)
-            if isinstance(error, LeftAlone) and error.wait_s is not None:
+            if isinstance(error, LeftAlone) and error.wait_s:
                 self._paced.pause(min(error.wait_s, _LONGEST_PAUSE_S))
             elif self._failures % self._patience == 0 or (self._failures == 1 and isinstance(error, Unreachable)):
                 self._paced.pause(self._pauses.next_s())

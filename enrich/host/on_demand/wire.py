@@ -6,6 +6,10 @@ import msgspec
 
 from stores.table import Seq
 
+LONGEST_KEY = 1_000
+"""Bytes. Addresses have limits, and keys come from events: nobody is asked for longer ones. They are not told, either,
+and take no memory."""
+
 
 class Waiting(msgspec.Struct, frozen=True):
     keys: Sequence[bytes]

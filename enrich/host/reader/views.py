@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.base.errors import CorruptState
+from enrich.host.on_demand.wire import LONGEST_KEY
 from enrich.host.reader.demand import Demands
 from stores.clock import SystemClock
 from stores.freshness import CLOCK_STEP_MS, ViewWrapper
@@ -117,6 +118,7 @@ def may_be_loaded(found: Found) -> Mask:
 
 
 def distinct(keys: pa.Array, chosen: Mask) -> list[bytes]:
-    """The chosen ones, each once, as the agent is told them."""
-    wanted: list[bytes] = key_bytes(keys).filter(pa.array(chosen)).unique().to_pylist()
-    return wanted
+    """The chosen ones, each once, as the agent is told them: those that may have a row."""
+    wanted = key_bytes(keys).filter(pa.array(chosen)).unique()
+    kept: list[bytes] = wanted.filter(pc.less_equal(pc.binary_length(wanted), LONGEST_KEY)).to_pylist()
+    return kept

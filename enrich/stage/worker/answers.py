@@ -126,8 +126,8 @@ def _loaded(lookups: Sequence[StageLookup], found: Sequence[Found], views: Views
     """Whether rows that events wait for have been loaded meanwhile, of tables on demand."""
     wanted: dict[str, list[bytes]] = {}
     for lookup, each, keys in zip(lookups, found, questions.keys, strict=True):
-        if lookup.loads and (missing := questions.usable & may_be_loaded(each)).any():
-            wanted.setdefault(lookup.table, []).extend(distinct(keys, missing))
+        if lookup.loads and (missing := distinct(keys, questions.usable & may_be_loaded(each))):
+            wanted.setdefault(lookup.table, []).extend(missing)
     if wanted:
         views.load(wanted)
     return bool(wanted)

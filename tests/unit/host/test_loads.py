@@ -1,6 +1,7 @@
 """In which order an on-demand table's keys are loaded, and which of them are given up."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from enrich.base.backoff import Backoff as Pauses
 from enrich.base.errors import Unreachable
 from enrich.codecs import JsonDecoder
+from enrich.endpoints.pages import LeftAlone
 from enrich.host.on_demand import loads as loads_module
 from enrich.host.on_demand.loads import Loads, Plan
 from stores.backoff import Backoff
@@ -24,10 +26,16 @@ class Source:
         self.asked: list[bytes] = []
         self.may_answer = threading.Event()
         self.is_away = False
+        self.wants_s: float | None = None
+        """For how long it wants to be left alone, if it says so."""
 
     def row(self, key: bytes) -> bytes | None:
         self.asked.append(key)
         self.may_answer.wait(60)
+        if self.wants_s is not None:
+            error = LeftAlone("the endpoint answers 503")
+            error.wait_s = self.wants_s
+            raise error
         if self.is_away:
             raise Unreachable("away")
         return b'{"rps": 1}'
@@ -76,8 +84,20 @@ def test_a_key_that_somebody_waits_for_is_tried_now_not_when_its_next_try_is_due
     source.is_away = False
     loads.need([b"ann"])
     wait_until(lambda: not loads.is_asked(b"ann"), what="the row")
-    assert loads.landed == {b"ann": b'{"rps": 1}'}
+    assert {key: landed.value for key, landed in loads.landed.items()} == {b"ann": b'{"rps": 1}'}
     assert source.asked == [b"ann"] * 2
+
+
+def test_a_source_that_wants_to_be_asked_again_at_once_and_fails_is_asked_less_and_less(table: Table) -> None:
+    """As one does whose Retry-After is a time that has passed."""
+    loads, source = table.loads, table.source
+    loads._pauses = Pauses(HOUR_S, HOUR_S)
+    source.wants_s = 0.0
+    source.may_answer.set()
+    loads.want([b"ann"])
+    wait_until(lambda: loads.counts.failures == 1, what="a failure")
+    with loads.changed:
+        assert loads._paced._paused_until_s > time.monotonic() + HOUR_S / 3
 
 
 def test_while_the_agent_cannot_write_what_came_no_more_is_loaded(

@@ -126,6 +126,17 @@ def test_the_next_agent_knows_how_old_rows_are(folder):
             until_rows(agent, ann=2)
 
 
+def test_a_row_has_the_time_of_its_load_however_late_the_store_takes_it(folder):
+    with rows_by_key(ann={"rps": 1}) as source, loader_agent(folder, section(source)) as agent:
+        agent.until_ready()
+        loaded_ms = agent.clock.now_ms()
+        want(agent, "ann")
+        wait_until(lambda: keeper(agent)._loads.counts.loads == 1, what="the row")
+        agent.clock.advance(DAY_MS)  # on a full disk the agent takes nothing
+        until_rows(agent, ann=1)
+        assert abs(agent.versions()["ann"].timestamp - loaded_ms) < 60_000
+
+
 def test_a_row_from_before_the_clock_was_set_back_is_loaded_again_once_it_is_used(folder):
     clock = ManualClock(10 * DAY_MS)
     with rows_by_key(ann={"rps": 1}) as source:
@@ -240,7 +251,14 @@ def test_a_storm_waits_here_and_what_is_too_much_is_counted(folder):
         assert sum(source.asked.values()) == kept
 
 
-@pytest.mark.parametrize("answer", [(200, b"[1]"), (200, b'{"rps": "many"}'), (200, b"{")])
+DEEP = b'{"rps": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(200, b"[1]"), (200, b'{"rps": "many"}'), (200, b"{"), (200, DEEP)],
+    ids=["no object", "another type", "half", "deep"],
+)
 def test_an_answer_that_is_no_row_costs_no_other_row_and_not_the_old_one(folder, answer):
     with rows_by_key(ann={"rps": 1}, bob={"rps": 2}) as source, loader_agent(folder, section(source)) as agent:
         want(agent, "ann")
@@ -250,6 +268,7 @@ def test_an_answer_that_is_no_row_costs_no_other_row_and_not_the_old_one(folder,
         want(agent, "ann", "bob")
         agent.until(lambda _: source.asked["ann"] >= 2, "the reload")
         until_rows(agent, ann=1, bob=2)
+        agent.until(lambda state: "answers are no rows" in (state.reason or ""), "the reason")
 
 
 def test_keys_that_are_no_part_of_a_path_ask_for_nothing(folder):
