@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Message, TopicPartition
 
@@ -13,11 +13,12 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import Pipeline
-from enrich.kafka import DeliveringProducer, new_store_consumer, read_topic
+from enrich.kafka import Connection, DeliveringProducer, Topics, new_store_consumer, read_topic
 from enrich.tally import Node, Report, Tally, decoded
 from enrich.verdict import MinuteVerdict, minute_text
 from enrich.verdict.minute import range_of
-from enrich.verdict.topic import ACTION, CLOCK, verdicts_since
+from enrich.verdict.summary import Summary
+from enrich.verdict.topic import ACTION, CLOCK, summaries_since, verdicts_since
 from enrich.verdict.ways import ways_of
 
 _BEFORE_MS = 60_000
@@ -25,13 +26,30 @@ _BEFORE_MS = 60_000
 _FOUND_S = 5.0
 
 
+_Kind = TypeVar("_Kind", MinuteVerdict, Summary)
+
+
 def verdicts_of(pipeline: Pipeline, since_minute: int, route: str | None = None) -> Sequence[MinuteVerdict]:
     """The newest of each way and minute, in order of minutes. `route`: only ways with this in their name. Raises
     ConfigError if there is none at all."""
+    return _since(pipeline, since_minute, route, verdicts_since)
+
+
+def summaries_of(pipeline: Pipeline, since_minute: int, route: str | None = None) -> Sequence[Summary]:
+    """The same in short: enough for days."""
+    return _since(pipeline, since_minute, route, summaries_since)
+
+
+def _since(
+    pipeline: Pipeline,
+    since_minute: int,
+    route: str | None,
+    read: Callable[[Connection, Topics, str, int], Iterator[_Kind]],
+) -> Sequence[_Kind]:
     cluster = Cluster(pipeline.kafka)
     topic = pipeline.minutes_topic
     with needs("READ", f"topic {topic}"):
-        found = [*verdicts_since(cluster.connection, cluster.topics, topic, since_minute)]
+        found = [*read(cluster.connection, cluster.topics, topic, since_minute)]
     chosen = [verdict for verdict in found if route is None or route in verdict.route]
     if found and not chosen:
         names = ", ".join(sorted({repr(verdict.route) for verdict in found}))
@@ -74,7 +92,7 @@ def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
     # Of a stage, what it says of the event as a whole says nothing that its routes do not.
     routed = {node for node, route in found if route}
     # By kind, as they stand in a chain: reports of the same second may come in any order.
-    steps = sorted(found.items(), key=lambda item: (item[0][0].kind, item[1]["at"]))
+    steps = sorted(found.items(), key=lambda item: (item[0][0].kind, item[1].pop("first_ms")))
     return [step for (node, route), step in steps if route or node not in routed or step["what"] != "went"]
 
 
@@ -89,9 +107,12 @@ def _said_of(
             if what is None:
                 continue
             key = report.node, tally.route
-            step = found.setdefault(key, {"node": _called(report.node), "route": tally.route})
+            said_ms = message.timestamp()[1]
+            step = found.setdefault(key, {"node": _called(report.node), "route": tally.route, "first_ms": said_ms})
+            step["first_ms"] = min(said_ms, step["first_ms"])
             if _RANK[what] >= _RANK.get(step.get("what", ""), 0):
-                at = time.strftime("%H:%M:%S", time.gmtime(message.timestamp()[1] / 1000))
+                # With its day: what waits may go on another one.
+                at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(said_ms / 1000))
                 minute = None if tally.minute is None else minute_text(tally.minute)
                 step |= {"what": what, "at": at, "minute": minute or step.get("minute")}
     return found
@@ -136,7 +157,7 @@ def _what(tally: Tally, origin: tuple[str, int, int]) -> str | None:
 def reports_since(cluster: Cluster, topic: str, since_ms: int | None) -> Iterator[tuple[Message, Report]]:
     """What nodes have said since then, as the brokers had it. None: all that there is."""
     with needs("READ", f"topic {topic}"):
-        if not cluster.topics.exists(topic):
+        if not cluster.topics.is_there(topic):
             raise ConfigError(f"there is no topic {topic}: no node has said anything yet")
         starts = cluster.topics.start_offsets(topic) if since_ms is None else cluster.topics.offsets_at(topic, since_ms)
         ends = cluster.topics.end_offsets(topic)
@@ -153,8 +174,9 @@ def reports_since(cluster: Cluster, topic: str, since_ms: int | None) -> Iterato
 
 def _time_of(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
     """When the record came. None: it is gone, or never was."""
-    if not cluster.topics.exists(topic):
-        raise ConfigError(f"there is no topic {topic}", where="ORIGIN")
+    with needs("READ", f"topic {topic}"):
+        if not cluster.topics.is_there(topic):
+            raise ConfigError(f"there is no topic {topic}", where="ORIGIN")
     with closing(new_store_consumer(cluster.connection)) as consumer:
         starts, ends = cluster.topics.start_offsets(topic), cluster.topics.end_offsets(topic)
         if not starts.get(partition, 0) <= offset < ends.get(partition, 0):

@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -74,7 +74,7 @@ def run_audit(pipeline: Pipeline, options: AuditOptions) -> Iterator[Audit]:
         )
     first = _start_ms(options.day) // 60_000
     claims = _claims(pipeline, cluster, _start_ms(options.day))
-    verdicts = _verdicts(pipeline, first, options.route)
+    verdicts = _verdicts(pipeline, cluster, first)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     shown = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     spark = stage_session(
@@ -125,6 +125,7 @@ def _chosen(
     if not wanted:
         names = ", ".join(repr(evidence.way.name) for evidence in found) or "none"
         raise ConfigError(f"no way through the pipeline has that in its name; there are {names}", where="--route")
+    _require_seen(pipeline, cluster, wanted, known)
     reasons: dict[str, str | None] = {}
     skipped: dict[str, str] = {}
     for evidence in wanted:
@@ -144,6 +145,17 @@ def _chosen(
             next_step="choose a later day, or keep the topics for longer",
         )
     return chosen, skipped
+
+
+def _require_seen(pipeline: Pipeline, cluster: Cluster, wanted: Sequence[WayEvidence], known: Collection[str]) -> None:
+    """Raises ConfigError for a topic that this user may not see: what is in a DLQ or a retry topic would be lost, or
+    delivered."""
+    topics = {mark.topic for evidence in wanted for mark in evidence.marks}
+    if pipeline.tallies_topic is not None:
+        topics.add(pipeline.tallies_topic)
+    for topic in sorted(topics.difference(known)):
+        with needs("READ", f"topic {topic}"):
+            cluster.topics.is_there(topic)
 
 
 def _unprovable(cluster: Cluster, topic: str, start_ms: int) -> str | None:
@@ -244,11 +256,10 @@ def _claims(pipeline: Pipeline, cluster: Cluster, start_ms: int) -> Claims:
     return found
 
 
-def _verdicts(pipeline: Pipeline, first: int, route: str | None) -> Mapping[tuple[str, int], MinuteVerdict]:
+def _verdicts(pipeline: Pipeline, cluster: Cluster, first: int) -> Mapping[tuple[str, int], MinuteVerdict]:
     if pipeline.observe is None:
         return {}
-    try:
-        found = verdicts_of(pipeline, first, route)
-    except ConfigError:  # no observer has run
-        return {}
-    return {(verdict.route, verdict.minute): verdict for verdict in found}
+    with needs("READ", f"topic {pipeline.minutes_topic}"):
+        if not cluster.topics.is_there(pipeline.minutes_topic):
+            return {}  # no observer has run
+    return {(verdict.route, verdict.minute): verdict for verdict in verdicts_of(pipeline, first)}

@@ -39,8 +39,10 @@ _NO_ANSWER = {
     KafkaError._TRANSPORT,
 }
 """Errors by which the client reports no answer without saying from which broker or why."""
-_NOT_SEEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION}
-"""What a broker answers about a topic that there is not, that this user may not see, or that has no name of one."""
+_NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
+"""What a broker answers about a topic that there is not, or that has no name of one."""
+_NOT_SEEN = {*_NOT_THERE, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+"""The same, and about one that this user may not see."""
 _DIAGNOSIS_S = 5.0
 """How long a diagnosis is reused for other requests that got no answer."""
 
@@ -103,6 +105,13 @@ class Topics:
         """Whether this user may see such a topic. Asks for it alone: a cluster may have thousands of others."""
         found = self.identities([name])[name]
         if isinstance(found, EnrichError) and code_of(found) not in _NOT_SEEN:
+            raise found
+        return not isinstance(found, EnrichError)
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is such a topic. Raises ConfigError if this user may not see it: then brokers do not say."""
+        found = self.identities([name])[name]
+        if isinstance(found, EnrichError) and code_of(found) not in _NOT_THERE:
             raise found
         return not isinstance(found, EnrichError)
 

@@ -1,12 +1,14 @@
 """The topic of verdicts, and how it is read."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import TypeVar
 
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.kafka import Connection, Topics, read_topic
 from enrich.verdict.minute import MinuteVerdict, decoded
+from enrich.verdict.summary import Summary, read_summary
 
 CHECKPOINT = b"checkpoint"
 """The key of where another observer goes on."""
@@ -32,23 +34,37 @@ def settings_of(keep: timedelta) -> dict[str, str]:
     }
 
 
+_Kind = TypeVar("_Kind", MinuteVerdict, Summary)
+
+
 def verdicts_since(connection: Connection, topics: Topics, topic: str, since_minute: int) -> Iterator[MinuteVerdict]:
     """The newest of each way and minute, of the minutes from this one on, in order. Raises ConfigError without it."""
-    if not topics.exists(topic):
+    return _newest(connection, topics, topic, since_minute, decoded)
+
+
+def summaries_since(connection: Connection, topics: Topics, topic: str, since_minute: int) -> Iterator[Summary]:
+    """The same in short: thirty days of whole ones take gigabytes, and minutes to read."""
+    return _newest(connection, topics, topic, since_minute, read_summary)
+
+
+def _newest(
+    connection: Connection, topics: Topics, topic: str, since_minute: int, read: Callable[[bytes], _Kind]
+) -> Iterator[_Kind]:
+    if not topics.is_there(topic):
         raise ConfigError(
             f"there is no topic {topic}: no observer has written a verdict",
             next_step="run one: enrich observe run -c FILE",
         )
     # A verdict is written after its minute.
     starts = topics.offsets_at(topic, min(since_minute * 60_000, time.time_ns() // 10**6))
-    newest: dict[tuple[str, int], MinuteVerdict] = {}
+    newest: dict[tuple[str, int], _Kind] = {}
     for batch in read_topic(connection, topic, starts, topics.end_offsets(topic)):
         for message in batch:
             value = message.value()
             if value is None or not is_verdict(message.key()):
                 continue
             try:
-                verdict = decoded(value)
+                verdict = read(value)
             except BadRecord:
                 continue
             if verdict.minute >= since_minute:

@@ -9,6 +9,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.doctor.groups import of_groups
 from enrich.admin.doctor.releases import of_release
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
+from enrich.admin.rights import grant
 from enrich.admin.topics.actual import actual_topics, matching_topics, topics_of_tables
 from enrich.admin.topics.checking import check_topic
 from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
@@ -77,10 +78,11 @@ def _only(settings: object) -> str | None:
 
 
 def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
+    hidden: set[str] = set()
     try:
         existing = matching_topics(pipeline, cluster)
         wanted = wanted_topics(pipeline, existing, topics_of_tables(pipeline, cluster))
-        actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
+        actual, notes = actual_topics(cluster, needed(wanted), hidden), read_notes(cluster)
         wanted = as_others_are(cluster, wanted, actual)
     except EnrichError as error:
         yield bad("topics", error.what, error.next_step)
@@ -91,7 +93,16 @@ def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
             findings += 1
             what = f"stage {name}: there is no topic of the pattern {stage.source.topic_pattern} that this user may see"
             yield bad("topics", what, "make one, or correct topic_pattern: the stage does not start without one")
+    for name in sorted(wanted.keys() & hidden):
+        findings += 1
+        rights = sorted(wanted[name].rights)
+        what = (
+            f"{name}: this user may not see it, and lacks {', '.join(rights)}, for: {', '.join(wanted[name].used_by)}"
+        )
+        yield bad("topics", what, f"grant it: {grant(rights, 'topic', name)}")
     for name, topic in wanted.items():
+        if name in hidden:
+            continue
         checked = check_topic(cluster, topic, actual.get(name), notes.get(name), deep=False)
         findings += len(checked.findings)
         for finding in checked.findings:
@@ -104,7 +115,7 @@ def _of_clock(cluster: Cluster) -> Verdict:
     """The record for it is a tombstone, so compaction removes it."""
     unknown = "the broker's clock cannot be read"
     try:
-        if not cluster.topics.exists(NOTES_TOPIC):
+        if not cluster.topics.is_there(NOTES_TOPIC):
             return warning("clock", f"{unknown}: topic {NOTES_TOPIC} is missing", "make it: enrich topics apply")
         before = time.time()
         found_ms = brokers_ms(cluster, NOTES_TOPIC, CLOCK_KEY)

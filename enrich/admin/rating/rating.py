@@ -159,7 +159,7 @@ def keep(pipeline: Pipeline, cluster: Cluster, way: RatedWay, condition: Conditi
 def kept(pipeline: Pipeline, topics: Topics, connection: Connection) -> Sequence[dict[str, Any]]:
     """The newest rating of each way."""
     topic = pipeline.ratings_topic
-    if not topics.exists(topic):
+    if not topics.is_there(topic):
         return []
     found: dict[bytes, dict[str, Any]] = {}
     for batch in read_topic(connection, topic, topics.start_offsets(topic), topics.end_offsets(topic)):

@@ -68,8 +68,9 @@ def topics_of_tables(pipeline: Pipeline, cluster: Cluster) -> Mapping[str, Colle
     return found
 
 
-def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]:
-    """The topics that exist. Raises ConfigError for one that this user may not even describe."""
+def actual_topics(cluster: Cluster, names: Collection[str], hidden: set[str] | None = None) -> dict[str, Actual]:
+    """The topics that exist. Those that this user may not even describe are added to `hidden`; without it the first of
+    them raises ConfigError."""
     if not names:
         return {}
     with kafka_errors():
@@ -84,9 +85,12 @@ def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]
                 described[name] = cluster.ask({name: future}, f"topic {name}")
         except ConfigError as error:
             # Brokers answer differently for a topic that does not exist and for one that we may not see.
-            if name not in existing and not isinstance(error.__cause__, ConfigError):
+            may_see = not isinstance(error.__cause__, ConfigError)
+            if name not in existing and may_see:
                 continue
-            raise
+            if hidden is None or may_see:
+                raise
+            hidden.add(name)
     settings = _settings(cluster, described)
     return {name: _actual(name, description, settings[name]) for name, description in described.items()}
 

@@ -81,12 +81,14 @@ def show(config: ConfigFile, json: AsJson = False) -> None:
     """
     from enrich.admin.cluster import Cluster
     from enrich.admin.rating.rating import kept
+    from enrich.admin.rights import needs
     from enrich.base.json_lines import print_json
     from enrich.config import load
 
     pipeline = load(config)
     cluster = Cluster(pipeline.kafka)
-    ratings = kept(pipeline, cluster.topics, cluster.connection)
+    with needs("READ", f"topic {pipeline.ratings_topic}"):
+        ratings = kept(pipeline, cluster.topics, cluster.connection)
     if json:
         for rating in ratings:
             print_json(rating)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,39 @@ def test_who_sends_letters_back_is_told_which_right_on_their_topic_is_missing(se
         return "this user lacks the right DESCRIBE_CONFIGS on topic events" in done.stderr
 
     wait_until(told, what="being told of the right")
+
+
+def test_what_this_user_may_not_see_is_not_said_to_be_missing(secure, config_of):
+    """Or to be lost: the audit would find no dead letter in a DLQ that it does not see."""
+    added = "observe: {}\nexpel:\n  out: {topic: delivered, to: {http: {url: 'https://example.com'}}, retries: []}\n"
+    owner, guest = config_of(), config_of(username=GUEST)
+    for path in (owner, guest):
+        path.write_text(path.read_text() + added)
+    assert enrich("topics", "apply", "--yes", "-c", owner).returncode in (0, 4)
+
+    def lacks(topic, *command):
+        done = enrich(*command, "-c", guest)
+        return (done.returncode, done.stdout) == (2, "") and f"lacks the right READ on topic {topic}" in done.stderr
+
+    found = [verdict for verdict in lines(enrich("doctor", "-c", guest, "--json")) if verdict["check"] == "topics"]
+    told = {verdict["what"].partition(":")[0]: verdict["next"] for verdict in found if verdict["level"] == "bad"}
+    assert {"delivered", "test.out.dlq", "test.holds", "test.minutes", "test.ratings", "test.tallies"} <= told.keys()
+    assert "--operation READ --operation WRITE --topic test.minutes" in told["test.minutes"]
+    assert lacks("test.minutes", "observe", "loss", "--for", "1h")
+    assert lacks("test.ratings", "rate", "show")
+    assert lacks("delivered", "observe", "trace", "delivered/0/0")
+    for name in ("delivered", "test.tallies"):
+        for right in (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS):
+            grant(secure, right, name=name)
+
+    def is_told_of_the_dlq():  # in a process of its own: the command becomes a program
+        day = datetime.now(UTC).strftime("%Y-%m-%d")
+        with enrich_process("observe", "audit", "--day", day, "--route", "out", "-c", guest) as process:
+            out, err = process.communicate(timeout=180)
+        assert (process.returncode, out) == (2, ""), err
+        return "lacks the right READ on topic test.out.dlq" in err
+
+    wait_until(is_told_of_the_dlq, what="being told of the DLQ", deadline_s=60)
 
 
 def test_who_may_not_note_the_format_of_a_topic_is_told_the_right_and_the_topic(secure, config_of):
