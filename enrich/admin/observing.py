@@ -26,7 +26,7 @@ _BEFORE_MS = 60_000
 _FOUND_S = 5.0
 
 
-_Kind = TypeVar("_Kind", MinuteVerdict, Summary)
+_Kind = TypeVar("_Kind", bound=MinuteVerdict | Summary)
 
 
 def verdicts_of(pipeline: Pipeline, since_minute: int, route: str | None = None) -> Sequence[MinuteVerdict]:

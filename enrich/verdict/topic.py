@@ -34,7 +34,7 @@ def settings_of(keep: timedelta) -> dict[str, str]:
     }
 
 
-_Kind = TypeVar("_Kind", MinuteVerdict, Summary)
+_Kind = TypeVar("_Kind", bound=MinuteVerdict | Summary)
 
 
 def verdicts_since(connection: Connection, topics: Topics, topic: str, since_minute: int) -> Iterator[MinuteVerdict]:

@@ -193,11 +193,10 @@ def _print_loss(verdicts: "Sequence[MinuteVerdict]", *, every_name: bool) -> Non
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from enrich.verdict import minute_text
-
     console = Console(highlight=False)
     for name in dict.fromkeys(verdict.route for verdict in verdicts):
         own = [verdict for verdict in verdicts if verdict.route == name]
+        at = _minutes_shown(own)
         # What no minute has would only take room.
         fates = [fate for fate in _FATES if any(_of_fate(verdict, fate) for verdict in own)]
         numbers = [Column(text, justify="right", no_wrap=True) for text in ("in", "out", "lost", *fates, "p95")]
@@ -208,7 +207,7 @@ def _print_loss(verdicts: "Sequence[MinuteVerdict]", *, every_name: bool) -> Non
             if verdict.state == "settled":
                 state, color = verdict.up.value, _UP_COLORS[verdict.up]
             table.add_row(
-                minute_text(verdict.minute)[11:16],
+                at[verdict.minute],
                 f"[{color}]{state}[/]",
                 f"{verdict.came:,}",
                 f"{verdict.went:,}",
@@ -220,9 +219,18 @@ def _print_loss(verdicts: "Sequence[MinuteVerdict]", *, every_name: bool) -> Non
         console.print(table)
         for verdict in own:
             for note in _notes(verdict, every_name=every_name):
-                console.print(f"{minute_text(verdict.minute)[11:16]}  {escape(note)}")
+                console.print(f"{at[verdict.minute]}  {escape(note)}")
     if not verdicts:
         console.print("there is no verdict in this time: is an observer running? enrich observe run -c FILE")
+
+
+def _minutes_shown(verdicts: "Sequence[MinuteVerdict]") -> dict[int, str]:
+    """With the day, if they are of several: a minute of today is not one of yesterday."""
+    from enrich.verdict import minute_text
+
+    texts = {verdict.minute: minute_text(verdict.minute)[:16] for verdict in verdicts}
+    is_one_day = len({text[:10] for text in texts.values()}) == 1
+    return {minute: text[11:] if is_one_day else text.replace("T", " ") for minute, text in texts.items()}
 
 
 _FATES = ("unknown", "open", "dropped", "dead", "waiting", "late", "duplicates")
@@ -288,7 +296,7 @@ def _print_lags(rows: Sequence[dict[str, Any]]) -> None:
 def _days(config: Path, route: str | None, days: int) -> Iterable[dict[str, Any]]:
     import time
 
-    from enrich.admin.observing import verdicts_of
+    from enrich.admin.observing import summaries_of
     from enrich.verdict import day_of, minute_text, nines
     from enrich.verdict.days import PER_DAY
     from enrich.verdict.minute import State, Up
@@ -296,13 +304,15 @@ def _days(config: Path, route: str | None, days: int) -> Iterable[dict[str, Any]
     pipeline = _observed(config)
     wanted = pipeline.observe.sla.nines if pipeline.observe is not None else 0
     today = int(time.time()) // 86_400
-    verdicts = verdicts_of(pipeline, (today - days + 1) * PER_DAY, route)
-    judged = [verdict for verdict in verdicts if verdict.state is not State.OPEN or verdict.up is not Up.UNKNOWN]
-    for name in dict.fromkeys(verdict.route for verdict in judged):
+    judged: dict[str, dict[int, list[tuple[int, Up]]]] = {}
+    for minute in summaries_of(pipeline, (today - days + 1) * PER_DAY, route):
+        if minute.state is not State.OPEN or minute.up is not Up.UNKNOWN:
+            own = judged.setdefault(minute.route, {}).setdefault(minute.minute // PER_DAY, [])
+            own.append((minute.minute, minute.up))
+    for name, by_day in judged.items():
         for day in range(today - days + 1, today + 1):
-            own = [(v.minute, v.up) for v in judged if v.route == name and v.minute // PER_DAY == day]
-            found = day_of(own)
-            if own:
+            if day in by_day:
+                found = day_of(by_day[day])
                 yield {
                     "route": name,
                     "day": minute_text(day * PER_DAY)[:10],

@@ -3,16 +3,20 @@
 import json
 import socket
 import time
+import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 
 import pytest
 
+from enrich.cli.services.observe import _days as days
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.signatures import verifies
 from enrich.tally import Lags, Origins, Report, Tally, encoded, key_of
 from enrich.tally.origins import Read
-from enrich.verdict import State, Up
+from enrich.verdict import HopVerdict, MinuteVerdict, State, Up, minute_text
+from enrich.verdict import encoded as encoded_verdict
+from enrich.verdict import key_of as key_of_verdict
 from tests.support import dashboard
 from tests.support.commands import enrich, lines
 from tests.support.observe.observing import World, observing
@@ -169,6 +173,57 @@ def test_what_cannot_be_observed_is_refused(new_world: NewWorld, tmp_path) -> No
     assert enrich("observe", "trace", "-c", other.file, "nonsense").returncode == 2
     assert enrich("observe", "loss", "-c", other.file, "--for", "soon").returncode == 2
     assert "no observer has written a verdict" in enrich("observe", "loss", "-c", other.file).stderr
+
+
+def test_days_do_not_take_whole_verdicts_into_memory(new_world: NewWorld) -> None:
+    """Thirty days of them are gigabytes."""
+    world, first, count = new_world(), minute_now() // 1_440 * 1_440 - 1_440, 1_440
+    world.goes_on_at(first)
+    lag = Lags.of([0] * 500, 0, range(500)).of_minute(0)
+    names = [f"{world.raw}/0/{2 * number}" for number in range(100)]
+    for minute in range(first, first + count):
+        hop = HopVerdict("expel", "acme", came=600, went=500, dead=100, lag=lag, names={"dead": names})
+        verdict = MinuteVerdict(world.way, minute, State.SETTLED, Up.DOWN if minute % 2 else Up.UP, [hop], lots=[None])
+        world._producer.produce(f"{world.name}.minutes", encoded_verdict(verdict), key_of_verdict(world.way, minute))
+    assert world._producer.flush(GUARD_S) == 0
+    tracemalloc.start()
+    (day,) = days(world.file, None, 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (day["up"], len(day["down"]), day["nines"]) == (720, 720, 0)
+    assert peak / count < 8_000, f"{peak / count:,.0f} bytes a minute"
+
+
+def test_what_nodes_say_on_two_days_is_in_its_order(new_world: NewWorld) -> None:
+    world, midnight = new_world(), minute_now() // 1_440 * 86_400_000
+    world.comes_in(1, midnight - 5_000)
+    said = Tally("", midnight // 60_000 - 1, world.of([0]), world.of([0]))
+    world.say("plays", said, at_ms=midnight - 3_000)
+    world.say("first", said, at_ms=midnight - 1_000)
+    world.say("second", Tally("acme", went=world.of([0])), at_ms=midnight + 1_000)
+    found = lines(enrich("observe", "trace", "-c", world.file, f"{world.raw}/0/0", "--json"))
+    assert [step["node"] for step in found] == ["ingest plays", "stage first", "stage second"]
+    yesterday, today = minute_text(midnight // 60_000 - 1)[:10], minute_text(midnight // 60_000)[:10]
+    assert [step["at"] for step in found] == [
+        f"{yesterday}T23:59:57Z",
+        f"{yesterday}T23:59:59Z",
+        f"{today}T00:00:01Z",
+    ]
+
+
+def test_minutes_of_several_days_are_shown_with_their_day(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    for each in (minute - 1_440, minute):
+        hop = HopVerdict("expel", "acme", came=1, lost=1, names={"lost": [f"{world.raw}/0/{each}"]})
+        verdict = MinuteVerdict(world.way, each, State.SETTLED, Up.DOWN, [hop], lots=[None])
+        world._producer.produce(f"{world.name}.minutes", encoded_verdict(verdict), key_of_verdict(world.way, each))
+    assert world._producer.flush(GUARD_S) == 0
+    of_both = enrich("observe", "loss", "-c", world.file, "--for", "2d").stdout
+    for each in (minute - 1_440, minute):
+        assert f"{minute_text(each)[:16].replace('T', ' ')}  lost: {world.raw}/0/{each}" in of_both
+    of_one = enrich("observe", "loss", "-c", world.file, "--for", "30m").stdout
+    assert f"\n{minute_text(minute)[11:16]}  lost: {world.raw}/0/{minute}" in of_one
 
 
 def test_reports_that_are_none_change_nothing(new_world: NewWorld) -> None:
