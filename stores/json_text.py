@@ -46,6 +46,11 @@ def _escaped(value: bytes) -> bytes:
     return json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False).encode(errors="surrogateescape")
 
 
+def has_decimal(kind: pa.DataType) -> bool:
+    """Whether the type is one of decimals, or has one within."""
+    return pa.types.is_decimal(kind) or any(has_decimal(kind.field(i).type) for i in range(kind.num_fields))
+
+
 def tiny_exponents(content: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
     """Where an exponent below -9 may stand in JSON, be it in a number or a text. Rather too many places than too few:
     two in a hundred UUIDs have what looks like one.

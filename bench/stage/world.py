@@ -72,7 +72,6 @@ class StageWorld:
     folder: Path
     document: dict[str, Any]
     topics: Topics
-    _made: list[str] = field(default_factory=list)
     _asking: dict[str, Consumer] = field(default_factory=dict)
     """By group: who asks what it has committed."""
 

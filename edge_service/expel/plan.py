@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.config.groups import expel_group, retrier_group
 from enrich.config.sections.edges.expel import (
@@ -137,12 +136,3 @@ class LanePlan:
 def plans_of(pipeline: Pipeline) -> list[ExpelPlan]:
     directory = Path(pipeline.state_dir) / pipeline.name / "expel"
     return [ExpelPlan(pipeline.name, name, section, directory) for name, section in pipeline.expel.items()]
-
-
-def chosen_plan(pipeline: Pipeline, name: str) -> ExpelPlan:
-    """Raises ConfigError for a name that is none."""
-    plans = {plan.name: plan for plan in plans_of(pipeline)}
-    if name not in plans:
-        next_step = f"choose from {', '.join(plans)}" if plans else "name some under `expel`"
-        raise ConfigError(f"there is no route `{name}` to deliver", next_step=next_step)
-    return plans[name]

@@ -11,8 +11,8 @@ from edge_service.retrier.plan import RetryPlan
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.kafka import COMPACTED, Connection, Topics
 from enrich.kafka.clients.errors import TOO_LARGE, code_of
-from enrich.kafka.records import headers_of, key_of, value_of
-from enrich.kafka.retries import Place, as_first_read, topic_id_in
+from enrich.kafka.records import Place, headers_of, key_of, own_place, value_of
+from enrich.kafka.retries import as_first_read, topic_id_in
 from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size, sender_of
 from enrich.kafka.writing.room import room_in, sized
 from enrich.kafka.writing.whole_transactions import Record, WholeTransactions
@@ -83,7 +83,7 @@ class Forwarding:
             if record_size(key, value, headers) > room:
                 dead.append(message)
                 reasons.append(too_large(self._plan))
-            elif refused and (why := refused.get(place(message))) is not None:
+            elif refused and (why := refused.get(own_place(message))) is not None:
                 dead.append(message)
                 reasons.append(why)
             else:
@@ -134,10 +134,6 @@ def why_refused(plan: RetryPlan, error: BadRecord, message: Message) -> str:
 
 def too_large(plan: RetryPlan) -> str:
     return f"it is too large for the topic {plan.retry_out}"
-
-
-def place(message: Message) -> Place:
-    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 def make_dlq(plan: RetryPlan, topics: Topics, partitions: int) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message
 
 from edge_service.losses import Losses
 from edge_service.old_pauses import old_pauses
-from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, place, rooms_of, why_refused
+from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, rooms_of, why_refused
 from edge_service.retrier.places import NOWHERE, look
 from edge_service.retrier.plan import RetryPlan
 from edge_service.retrier.reading import Reading, moment, positions
@@ -24,7 +24,7 @@ from enrich.config import Pipeline, Role
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
 from enrich.kafka.clients.errors import code_of
 from enrich.kafka.clients.settings import member_settings
-from enrich.kafka.retries import Place
+from enrich.kafka.records import Place, own_place
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.tally import NodeKind
@@ -263,7 +263,7 @@ class _Work:
         self._meter.count("dead_letters", len(sorted_out.dead))
         if self._refused:
             for message in messages:
-                self._refused.pop(place(message), None)
+                self._refused.pop(own_place(message), None)
         self._settled()
         is_full = len(messages) >= self._most
         self._most = min(_MOST.records, self._most * 2)
@@ -317,7 +317,7 @@ class _Work:
         # Its time is that of this moment: brokers that refuse it refuse all, until somebody sets a clock.
         if isinstance(error, BadRecord) and code_of(error) != KafkaError.INVALID_TIMESTAMP:
             # The brokers refuse a whole batch: halve it until the record is found.
-            first, is_alone = place(messages[0]), len(messages) == 1
+            first, is_alone = own_place(messages[0]), len(messages) == 1
             if not is_alone or first not in self._refused:
                 pause_s = 0.0  # otherwise the DLQ has refused it, too
             if is_alone:

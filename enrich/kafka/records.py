@@ -1,4 +1,5 @@
-"""Converts Kafka messages to row versions: the columns in which an engine takes the records of a table."""
+"""What a record has, whatever the client makes of it: place, key, value, headers. And many of them as row versions, the
+columns in which an engine takes the records of a table."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -10,12 +11,20 @@ from confluent_kafka import Message
 
 from stores.table import ROW_VERSIONS
 
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
+
 NO_NAME = "\ufffd"
 """Of a header whose name is not UTF-8."""
 
 # By C: a call of Python's own leaves the error that is set with the result (see `_with_names`) to whatever comes next.
 _headers: Callable[[Message], Any] = methodcaller("headers")
 _item = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_ssize_t)(("PyTuple_GetItem", ctypes.pythonapi))
+
+
+def own_place(message: Message) -> Place:
+    """Where it was read, whatever its headers say of places before."""
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 def key_of(message: Message) -> bytes | None:

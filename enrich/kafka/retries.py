@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Message
 
-from enrich.kafka.records import headers_of, key_of, value_of
+from enrich.kafka.records import Place, headers_of, key_of, own_place, value_of
 from enrich.kafka.writing.dead_letters import Origin
 
 TOPIC, PARTITION, OFFSET = "enrich.topic", "enrich.partition", "enrich.offset"
@@ -21,9 +21,6 @@ TOPIC_ID = "enrich.topic_id"
 RETRY_HEADERS = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TRIES, TOPIC_ID)
 
 _ID = re.compile(rb"[A-Za-z0-9+/=_-]{1,64}")
-
-Place = tuple[str, int, int]
-"""Topic, partition and offset of a record."""
 
 
 def retry_headers(place: Place, timestamp_ms: int, tries: int, topic_id: str = "") -> Sequence[tuple[str, bytes]]:
@@ -41,8 +38,7 @@ def as_first_read(message: Message) -> Origin:
     headers = headers_of(message)
     known = {name: content for name, content in headers if name in RETRY_HEADERS and content is not None}
     own = [(name, content) for name, content in headers if name not in RETRY_HEADERS]
-    here = message.topic() or "", message.partition() or 0, message.offset() or 0
-    return Origin(*(place_of(known) or here), key_of(message), value_of(message), own)
+    return Origin(*(place_of(known) or own_place(message)), key_of(message), value_of(message), own)
 
 
 def place_of(headers: Mapping[str, bytes]) -> Place | None:

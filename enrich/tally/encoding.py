@@ -12,7 +12,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from enrich.tally.histogram import BUCKETS, Histogram
-from enrich.tally.lags import NO_LAG, Lag, Lags
+from enrich.tally.lags import NO_LAG, Lag
 from enrich.tally.origins import MOST_OFFSET, Origins, Place, Read, is_range
 from enrich.tally.report import NOWHERE, Node, NodeKind, Report, Tally
 from enrich.tally.wire import Malformed, Reader, Written
@@ -81,28 +81,6 @@ def decoded(content: bytes) -> Report:
     if len(set(late)) < len(late):
         raise reader.malformed("it says twice how late the events of a route and minute were")
     return Report(node, reporter, sequence, at_ms, tallies, reads)
-
-
-def lags_to_bytes(lags: Lags) -> bytes:
-    """To carry them from a worker to the driver."""
-    out = Written()
-    out.number(len(lags.by_minute))
-    for minute, lag in lags.by_minute.items():
-        out.byte(0 if minute is None else 1)
-        out.signed(minute or 0)
-        _write_lag(out, lag)
-    return bytes(out.content)
-
-
-def lags_from_bytes(content: bytes) -> Lags:
-    """Raises Malformed."""
-    reader = Reader(content)
-    by_minute: dict[int | None, Lag] = {}
-    for _ in range(reader.count()):
-        is_known, minute = reader.byte(), reader.signed()
-        by_minute[minute if is_known else None] = _lag(reader)
-    reader.end()
-    return Lags(by_minute)
 
 
 # Writing.

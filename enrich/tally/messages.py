@@ -6,12 +6,8 @@ from collections.abc import Callable, Iterable
 from confluent_kafka import Message
 
 from enrich.kafka.identity import identity_of
-from enrich.kafka.records import headers_of
+from enrich.kafka.records import headers_of, own_place
 from enrich.tally.origins import Origins, Place
-
-
-def own_place(message: Message) -> tuple[str, int, int]:
-    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 def origins_of(messages: Iterable[Message], place_of: Callable[[Message], tuple[str, int, int]] = own_place) -> Origins:

@@ -151,7 +151,6 @@ class KeysByIndex:
     """Collects keys that come in any order, each for an index."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
         self._have = np.zeros(count, bool)
         self._keys: list[pa.Array] = [pa.array([], pa.binary())]
         self._places: list[npt.NDArray[np.intp]] = [np.zeros(0, np.intp)]

@@ -12,7 +12,7 @@ from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.spill import Spill
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.identity import VERSION
-from enrich.kafka.records import headers_of, key_of, value_of
+from enrich.kafka.records import headers_of, key_of, own_place, value_of
 from enrich.kafka.retries import OFFSET, PARTITION, TOPIC, TOPIC_ID, place_of, topic_id_in
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size, sender_of
 
@@ -111,8 +111,7 @@ def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
     """Where the record was first read; a record of a retry topic has that in its headers."""
     headers = headers_of(message)
     known = {name: content for name, content in headers if content is not None} if from_retry_topic else {}
-    here = message.topic() or "", message.partition() or 0, message.offset() or 0
-    return Origin(*(place_of(known) or here), key_of(message), value_of(message), headers)
+    return Origin(*(place_of(known) or own_place(message)), key_of(message), value_of(message), headers)
 
 
 def _versioned(origin: Origin, version: int | None) -> list[tuple[str, bytes | None]]:

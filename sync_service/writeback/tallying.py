@@ -7,9 +7,9 @@ from confluent_kafka import Message
 
 from enrich.delivery.plan import Advance
 from enrich.kafka.identity import identity_of
-from enrich.kafka.records import headers_of
+from enrich.kafka.records import headers_of, own_place
 from enrich.tally import Lags, Origins, Tally
-from enrich.tally.messages import origins_of, own_place
+from enrich.tally.messages import origins_of
 from enrich.tally.origins import Read
 from enrich.tally.writing import Reporter
 from sync_service.writeback.onward import origin_of

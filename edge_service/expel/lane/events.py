@@ -12,8 +12,8 @@ from edge_service.expel.lane.outcomes import Outcome
 from enrich.config.sections.edges.expel import HttpFormat
 from enrich.delivery.plan import PartitionId
 from enrich.kafka.identity import EVENT_TIME, ORIGIN, event_time_of, origin_of
-from enrich.kafka.records import headers_of, key_of, value_of
-from enrich.kafka.retries import TIMESTAMP, TRIES, Place, place_of, topic_id_in
+from enrich.kafka.records import Place, headers_of, key_of, value_of
+from enrich.kafka.retries import TIMESTAMP, TRIES, place_of, topic_id_in
 
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 _LONGEST_ORIGINS = 4096

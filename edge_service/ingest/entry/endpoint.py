@@ -104,10 +104,6 @@ class IngestEndpoint:
 
     # What is held.
 
-    @property
-    def _held(self) -> int:
-        return self.figures.held
-
     def reserve(self, request: Request, count: int) -> bool:  # noqa: ARG002 - the same for all
         if self.figures.held + count > self.plan.in_flight:
             return False

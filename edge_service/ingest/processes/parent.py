@@ -50,7 +50,6 @@ class Parent:
     def __init__(
         self, pipeline: Pipeline, addresses: Sequence[Address], ports: Mapping[str, int], overview: Overview
     ) -> None:
-        self._pipeline = pipeline
         self._overview = overview
         self._plan = json.dumps({"pipeline": to_wire(pipeline), "ports": ports, "logs": _logs()}).encode()
         self._numbers = range(max(address.processes for address in addresses))

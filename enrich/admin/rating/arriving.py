@@ -25,7 +25,6 @@ class Arrivals:
 
     def __init__(self, connection: Connection, topics: Topics, topic: str, node: Node) -> None:
         self._node = node
-        self._topic = topic
         self._consumer = new_store_consumer(connection)
         ends = topics.end_offsets(topic)
         self._consumer.assign([TopicPartition(topic, partition, end) for partition, end in ends.items()])

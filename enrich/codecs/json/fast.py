@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from enrich.codecs.json.shape import depths
-from enrich.codecs.json.strict import has_decimal
 from enrich.codecs.json.values import converter
 from enrich.codecs.rows import extents, has_forbidden_null, valid_text
-from stores.json_text import tiny_exponents
+from stores.json_text import has_decimal, tiny_exponents
 
 # Python's parser stops at about 1,000 open brackets, Arrow's does not.
 _DEEP = 300

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from enrich.codecs.json.values import converter
+from stores.json_text import has_decimal
 from stores.protocol import Decoded
 
 # Larger than any column holds, and short enough for Python to convert it to decimal digits.
@@ -71,10 +72,6 @@ def build(rows: list[Any], bad: dict[int, str], kind: pa.StructType) -> Decoded:
                 rows[index] = None
                 bad[index] = "a value that its column cannot hold"
     return Decoded(pa.array(rows, kind), bad)
-
-
-def has_decimal(kind: pa.DataType) -> bool:
-    return pa.types.is_decimal(kind) or any(has_decimal(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _exact(text: str) -> Decimal | float:

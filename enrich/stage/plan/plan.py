@@ -23,7 +23,7 @@ from enrich.stage.plan.parts import StageFields, stage_parts
 from enrich.stage.progress.source_versions import SourceVersions
 from enrich.stage.steps.keyed import RequireKeys
 from enrich.stage.steps.leaving.headers import TakeHeaders
-from enrich.stage.steps.leaving.records import Leaving, Letters, WorkerPlan
+from enrich.stage.steps.leaving.records import TOO_LARGE, Leaving, Letters, WorkerPlan
 from enrich.stage.steps.looking_up import LookUp, answers_of_piece
 from enrich.stage.steps.step import Operator, Step
 from enrich.stage.steps.tallying import TallyEvents
@@ -292,11 +292,10 @@ class StagePlan:
         if self._routing is not None:
             route, problem = sql.col(PROBLEM_ROUTE), sql.col(PROBLEM)
             return reason.otherwise(sql.concat_ws(": ", sql.concat(sql.lit("route "), route), problem))
-        too_large = "the enriched event is too large for the sink"
         problems = [sql.col(PROBLEM)] if self._needs_keys else []
         if self._writeback is not None:
             problems.append(self._writeback.problem)
-        return reason.otherwise(sql.coalesce(*problems, sql.lit(too_large)))
+        return reason.otherwise(sql.coalesce(*problems, sql.lit(TOO_LARGE)))
 
     def _deciding_lookup(self) -> Column:
         if not self._stage.lookups:

@@ -41,7 +41,6 @@ class Packed:
     path: Path
     files: int
     packages: int
-    bytes_inside: int
     python: str
 
 
@@ -78,7 +77,7 @@ def package(
             archive.add(source, f"{_LIB}/{name}", recursive=False, filter=_nobodys)
             done += source.stat().st_size
             report(done, whole)
-    return Packed(target, len(files), len(packages), whole, str(interpreter))
+    return Packed(target, len(files), len(packages), str(interpreter))
 
 
 @contextmanager

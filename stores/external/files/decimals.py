@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stores.json_text import tiny_exponents
+from stores.json_text import has_decimal, tiny_exponents
 
 _PLAIN = r"^[+-]?[0-9]{1,37}(\.[0-9]{1,38})?$"
 _WIDE = pa.decimal256(76, 38)
@@ -49,7 +49,7 @@ def _decimal(text: pa.StringScalar, kind: pa.Decimal128Type) -> Decimal:
 
 def has_tiny_decimal(path: Path, columns: pa.Schema) -> bool:
     """Whether a file of JSON, one object a line, has such a number in one of the columns, or a line that may."""
-    names = [field.name for field in columns if _has_decimal(field.type)]
+    names = [field.name for field in columns if has_decimal(field.type)]
     if not names:
         return False
     with path.open("rb") as file:
@@ -76,7 +76,3 @@ def _is_tiny(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_is_tiny, value))
     return isinstance(value, str) and _TINY.fullmatch(value) is not None
-
-
-def _has_decimal(kind: pa.DataType) -> bool:
-    return pa.types.is_decimal(kind) or any(_has_decimal(kind.field(i).type) for i in range(kind.num_fields))

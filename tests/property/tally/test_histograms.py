@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.tally import Histogram, Lags
-from enrich.tally.encoding import lags_from_bytes, lags_to_bytes
 from enrich.tally.histogram import BUCKETS, MOST_MS, RELATIVE_ERROR, bounds
 from tests.support.observe.tallies import durations, histograms
 
@@ -87,4 +86,3 @@ def test_lags_are_those_of_each_minute_alone_and_add_up(one, other):
         assert lag.took == Histogram.of(np.array(mine, np.int64))
         assert lag.came == (Histogram() if minute is None else lag.took)
     assert sum(lag.took.count for lag in whole.by_minute.values()) == len(one) + len(other)
-    assert lags_from_bytes(lags_to_bytes(whole)) == whole

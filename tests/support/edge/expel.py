@@ -137,12 +137,6 @@ class ExpelWorld(RetryWorld):
         ends = self.cluster.topics.end_offsets(self.topic(route))
         wait_until(lambda: self.committed(route) == ends, deadline_s=120, what="the commit of all events")
 
-    def expel_members(self, route: str = "acme") -> int:
-        """How many instances the route's group has."""
-        admin = new_admin_client(self.cluster.connection)
-        (future,) = admin.describe_consumer_groups([self.expel_group(route)], request_timeout=10.0).values()
-        return len(future.result(15.0).members)
-
 
 @dataclass(frozen=True)
 class Letter:

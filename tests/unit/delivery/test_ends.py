@@ -16,20 +16,7 @@ from enrich.delivery.holds import Holds
 from enrich.service.routes import Route
 from enrich.service.status import Program
 from enrich.tally.writing import Tallies
-
-SECTIONS = {
-    "expel": {"acme": {"topic": "plays", "to": {"http": {"url": "https://example.org"}}, "retries": ["1m"]}},
-    "sync": {
-        "writeback": {
-            "acme": {
-                "topic": "users",
-                "format": "json",
-                "columns": "plan string",
-                "to": {"redis": {"url": "redis://127.0.0.1:1", "key": "{key}", "as": "hash"}},
-            }
-        }
-    },
-}
+from tests.unit.delivery.pipeline import DELIVERING
 
 
 @pytest.mark.parametrize(
@@ -53,7 +40,7 @@ def test_what_routes_share_is_closed_once_they_have_ended(
     for kind in (Holds, Tallies):
         monkeypatch.setattr(kind, "close", lambda one: seen.append(type(one)))
     file = tmp_path / "pipeline.yaml"
-    file.write_text(json.dumps({"name": "p", "kafka": {"bootstrap_servers": "127.0.0.1:1"}, **SECTIONS}))
+    file.write_text(json.dumps(DELIVERING))
     if program is sync:
         monkeypatch.setattr(sync.heaps, "keep_small", lambda: None)
         assert sync._command(Namespace(command="run", config=file)) == 0

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,12 @@ from enrich.config import Pipeline, load_text
 from enrich.service.routes import Route
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients, WritebackRoute
+from tests.unit.delivery.pipeline import DELIVERING
+
+
+def expelling(pipeline: Pipeline) -> Route:
+    (route,) = expel.routes_of(pipeline)
+    return route
 
 
 def writeback(pipeline: Pipeline) -> Route:
@@ -20,37 +25,12 @@ def writeback(pipeline: Pipeline) -> Route:
 
 
 @pytest.mark.parametrize(
-    ("section", "folder", "route_of"),
-    [
-        (
-            {"expel": {"acme": {"topic": "plays", "to": {"http": {"url": "https://example.org"}}}}},
-            "expel",
-            lambda pipeline: expel.routes_of(pipeline)[0],
-        ),
-        (
-            {
-                "sync": {
-                    "writeback": {
-                        "acme": {
-                            "topic": "users",
-                            "format": "json",
-                            "columns": "plan string",
-                            "to": {"redis": {"url": "redis://127.0.0.1:1", "key": "{key}", "as": "hash"}},
-                        }
-                    }
-                }
-            },
-            "sync-writeback",
-            writeback,
-        ),
-    ],
-    ids=["expel", "write-back"],
+    ("folder", "route_of"), [("expel", expelling), ("sync-writeback", writeback)], ids=["expel", "write-back"]
 )
 def test_letters_that_an_earlier_run_has_kept_are_named(
-    tmp_path: Path, section: dict[str, Any], folder: str, route_of: Callable[[Pipeline], Route]
+    tmp_path: Path, folder: str, route_of: Callable[[Pipeline], Route]
 ) -> None:
-    kafka = {"bootstrap_servers": "127.0.0.1:1"}
-    pipeline = load_text(json.dumps({"name": "p", "kafka": kafka, "state_dir": str(tmp_path), **section}), {})
+    pipeline = load_text(json.dumps({**DELIVERING, "state_dir": str(tmp_path)}), {})
     file = tmp_path / "p" / folder / "acme.dead-letters.jsonl"
     route = route_of(pipeline)
     assert str(file) not in str(route.status().details["warnings"])
