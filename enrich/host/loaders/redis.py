@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from enrich.codecs.json.hashes import DELETED, HashRows
 from enrich.host.loaders.source import SOURCE_ROWS, SourceBatch
+from enrich.host.loaders.whole import LARGEST
 from stores.external.redis.reading import RedisEntries, RedisReader, fixed_beginning
 
 
@@ -22,7 +23,7 @@ class RedisSource:
         self._where = where
 
     def batches(self, stopping: Callable[[], bool]) -> Iterator[SourceBatch]:
-        reader = RedisReader(self._url, stopping=stopping, where=self._where)
+        reader = RedisReader(self._url, stopping=stopping, where=self._where, most_bytes=LARGEST)
         for entries in reader.entries(self._pattern):
             yield self._batch(entries)
 

@@ -17,7 +17,7 @@ KINDS: dict[type[Exception], type[EnrichError]] = {
     redis_exceptions.AuthorizationError: ConfigError,
     redis_exceptions.BusyLoadingError: Unreachable,  # quick retries would only delay others
     redis_exceptions.ChildDeadlockedError: Fatal,
-    redis_exceptions.ClusterCrossSlotError: Fatal,
+    redis_exceptions.ClusterCrossSlotError: ConfigError,  # of a node of a cluster that is taken for a single server
     redis_exceptions.ClusterDownError: Unreachable,
     redis_exceptions.ClusterError: Retryable,
     redis_exceptions.ConnectionError: Unreachable,
@@ -62,6 +62,9 @@ _HUNG_UP = "Connection closed by server"
 _OF_NODES = ("Redis Cluster cannot be connected", "All slots are not covered", "could not agree on a valid slots cache")
 _NO_CLUSTER = ("cluster support disabled", "Cluster mode is not enabled")
 
+_OF_A_NODE = (redis_exceptions.AskError, redis_exceptions.ClusterCrossSlotError)
+"""What a node of a cluster says of keys to one who takes it for a single server."""
+
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that Redis runs and that the url names it",
     ConfigError: "correct the url (server, user name, password), or the user's rights",
@@ -79,7 +82,12 @@ def mapped(error: Exception, where: str | None = None) -> EnrichError:
     next_step = "it answers once it has read its data" if is_loading else _NEXT_STEPS.get(kind)
     if type(error) is redis_exceptions.ConnectionError and str(error).startswith(_HUNG_UP):
         next_step = "if this stays so, something else listens there (a TLS port, another server): correct the url"
-    return kind(f"Redis: {error}", where=where, next_step=next_step)
+    if isinstance(error, _OF_A_NODE):
+        next_step = (
+            "a node of a Redis Cluster answers: write-back needs `cluster: true`, all else reads a single server"
+        )
+    told = f"the key is at another node, {error}" if isinstance(error, redis_exceptions.AskError) else str(error)
+    return kind(f"Redis: {told}", where=where, next_step=next_step)
 
 
 def _is_coming_up(error: Exception) -> bool:

@@ -43,17 +43,21 @@ class RedisReader:
         stopping: Callable[[], bool] = lambda: False,
         stalled_s: float = 5.0,
         where: str | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         """Every wait ends after `stalled_s` (Unreachable). `where` appears in errors and must not contain a password.
+        `most_bytes`: of all keys, which are held in memory; None: as many as there are.
 
         Raises ConfigError if the url is not an address of a Redis.
         """
         self._stopping = stopping
         self._where = where
+        self._most_bytes = most_bytes
         self._pool = pool_of(url, stalled_s, where)
 
     def entries(self, pattern: str | None = None) -> Iterator[RedisEntries]:
-        """Each key once. Raises as `redis_errors` does, and Retryable if the server was emptied meanwhile."""
+        """Each key once. Raises as `redis_errors` does, Retryable if the server was emptied meanwhile, ConfigError for
+        more keys than may be held."""
         with redis_errors(self._where), closing(redis.Redis(connection_pool=self._pool)) as client:
             try:
                 keys = self._keys(client, pattern)
@@ -75,11 +79,19 @@ class RedisReader:
     def _keys(self, client: Any, pattern: str | None) -> list[bytes]:
         # SCAN may return a key again if Redis' hash table of keys grows or shrinks meanwhile.
         keys: dict[bytes, None] = {}
-        cursor = -1
+        cursor, size = -1, 0
         while cursor != 0:
             self._require_going_on()
             cursor, some = client.scan(max(cursor, 0), match=pattern, count=_KEYS_A_CALL)
+            size += sum(len(key) for key in some if key not in keys)
             keys.update(dict.fromkeys(some))
+            if self._most_bytes is not None and size > self._most_bytes:
+                raise ConfigError(
+                    f"the keys alone have more than {self._most_bytes >> 20} MiB ({len(keys):,} so far): too much to "
+                    "read repeatedly",
+                    where=self._where,
+                    next_step="correct `pattern`, or let the sync service copy them into a compacted topic",
+                )
         return list(keys)
 
     def _require_still_there(self, client: Any, first: Sequence[bytes]) -> None:

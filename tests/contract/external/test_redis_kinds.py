@@ -17,6 +17,7 @@ from redis.sentinel import SentinelManagedSSLConnection
 from enrich.dev import Addresses
 from stores.errors import BadRecord, ConfigError, Unreachable
 from stores.external import RedisAddress, RedisLocation, RedisStore
+from stores.external.redis.reading import RedisReader
 from tests.contract.external.places import rows
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
@@ -162,3 +163,14 @@ def test_a_record_keyed_like_a_note_is_refused_alone_and_the_note_is_no_row(serv
         assert sorted(key for part in store.scan() for key in part.keys) == [b"a", b"b"]
         again = store.write(batch, pa.array([1, None, 1], pa.int64()))
         assert (again.applied, list(again.refused)) == (2, [1])
+
+
+def test_who_takes_a_node_of_a_cluster_for_a_single_server_is_told_so(cluster: RedisAddress) -> None:
+    place = RedisLocation("alone:{key}", ["plan", "rps"])
+    two = rows(("a", 1, ("pro", 1)), ("b", 1, ("pro", 1)))
+    with closing(RedisStore(RedisAddress(cluster.url), place)) as alone, closing(RedisStore(cluster, place)) as all_:
+        with pytest.raises(ConfigError, match="node of a Redis Cluster"):
+            alone.write(two)
+        all_.write(two)
+    with pytest.raises(ConfigError, match="node of a Redis Cluster"):
+        list(RedisReader(cluster.url).entries("alone:*"))

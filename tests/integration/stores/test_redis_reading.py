@@ -97,3 +97,11 @@ def test_settings_in_the_address_do_not_change_what_is_read(server):
     server.start().mset({b"\xff": b"\xfe"})
     reader = RedisReader(f"{server.url}?decode_responses=true&retry_on_timeout=true")
     assert keys_and_values(reader) == [(b"\xff", b"\xfe")]
+
+
+def test_more_keys_than_may_be_held_end_the_reading_before_they_are(server):
+    client = server.start()
+    fill(client)
+    with pytest.raises(ConfigError, match="the keys alone have more than 0 MiB"):
+        next(RedisReader(server.url, most_bytes=5_000).entries("k*"))
+    assert len(keys_and_values(RedisReader(server.url, most_bytes=50_000), "k*")) == MANY

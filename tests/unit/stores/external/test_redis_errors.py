@@ -22,6 +22,8 @@ def test_every_error_class_of_the_client_is_named():
         (exceptions.ReadOnlyError("replica"), Retryable),
         (exceptions.ResponseError("WRONGTYPE"), BadRecord),
         (exceptions.PubSubError("?"), Fatal),
+        (exceptions.MovedError("3999 127.0.0.1:6381"), Retryable),
+        (exceptions.ClusterCrossSlotError("Keys in request don't hash to the same slot"), ConfigError),
         # As Redis 6 and 7 tell what a script ran into.
         (exceptions.ResponseError("Error running script (call to f_1): @user_script:1: -OOM command not"), Retryable),
         (exceptions.ResponseError("Error running script (call to f_1): @user_script:1: -READONLY You"), Retryable),
