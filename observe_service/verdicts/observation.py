@@ -217,7 +217,7 @@ class Observation:
         self._begin_minutes(log_ms)
         touched, self._touched = self._touched, set()
         oldest = minute_of(log_ms) - KEPT_MINUTES
-        due = [lot for lot in self.lots.open.values() if lot.due_ms <= log_ms]
+        due = [lot for lot in self.lots.open.values() if lot.due_ms < log_ms]  # of this very millisecond more may come
         for lot in sorted(due, key=lambda lot: lot.key.late is not None):  # what came late waits for the others
             # What was said of it is deleted by now. Nobody can say more that another observer would hear.
             touched |= self._judge(lot, until, now_ms, is_over=lot.key.minute < oldest)

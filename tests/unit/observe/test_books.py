@@ -22,6 +22,15 @@ def test_the_lags_of_a_report_count_once_whoever_else_has_said_as_much() -> None
     assert books.lag(STAGE, MINUTE).went.count == len(reports)
 
 
+def test_lags_that_the_verdict_before_has_are_not_taken_again() -> None:
+    """Up to the very millisecond of the newest report in it."""
+    books = Books()
+    books.take(said("query/plays/0", 1), AT_MS, lambda *_: AT_MS)
+    assert books.lag(STAGE, MINUTE).went.count == 0
+    books.take(said("query/plays/0", 2), AT_MS, lambda *_: AT_MS - 1)
+    assert books.lag(STAGE, MINUTE).went.count == 1
+
+
 def test_the_partitions_of_a_stage_take_little_memory_for_each_minute() -> None:
     """Each of them is a reporter, and what it has said is known for two days."""
     reports, books = [said(f"query/plays/{partition}", 7) for partition in range(1_000)], Books()

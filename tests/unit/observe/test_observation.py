@@ -267,6 +267,17 @@ def test_what_comes_late_counts_in_its_minute_once_and_is_called_late() -> None:
         watched = watched.again(DUE_MS + 300_000)
 
 
+def test_what_is_told_in_the_very_millisecond_in_which_its_minute_is_due_counts() -> None:
+    """The brokers may have more of that millisecond than was read when the minute was looked at."""
+    chain, more, watched = Chain(["went"] * 3), Chain(["went"] * 5), Watched()
+    watched.take([*chain.said(), ALIVE], DUE_MS - 1_000)
+    watched.observation.look(DUE_MS, chain.ends(), TOPICS)
+    watched.tick(DUE_MS)
+    watched.take([replace(each, reporter="more") for each in more.said()], DUE_MS)
+    found = watched.settle(more, DUE_MS + 1_000)
+    assert (found.came, found.went, found.late) == (5, 5, 0)
+
+
 @given(fates, fates, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)))
 @example(["went", "went"], ["dropped"], Random(1), {1})
 def test_what_comes_late_while_its_minute_is_open_counts_once(
@@ -818,7 +829,7 @@ def test_a_minute_that_is_open_for_too_long_is_unknown_and_given_up(monkeypatch:
         found = watched.settle(chain, DUE_MS + 11_000)
         assert (found.state, found.hops[2].open) == (State.UNKNOWN, 1)
         for minute in range(10, 130, 10):
-            at_ms = DUE_MS + minute * 60_000
+            at_ms = DUE_MS + minute * 60_000 + 1
             watched.take([replace(ALIVE, sequence=minute)], at_ms)
             watched.observation.look(at_ms, {(RAW, 0): 4, (OUT, 0): 1}, TOPICS)
             watched.tick(at_ms)

@@ -31,6 +31,15 @@ def test_what_was_there_before_all_that_is_judged_need_not_be_read() -> None:
     assert reached.until_ms(NODE, Origins(), 2) == 1
 
 
+def test_older_ends_take_nothing_back_of_what_was_read() -> None:
+    """A broker that has just taken over may tell of fewer records than the one before it."""
+    reached = Reached()
+    reached.begin(NODE, {("t", 0): 100})
+    reached.look(NODE, ["t"], 1, {("t", 0): 60})
+    assert reached.until_ms(NODE, Origins(), 1) == 1
+    assert reached.bases(NODE) == {("t", 0): 100}
+
+
 def test_looks_of_a_node_that_is_hours_behind_take_bounded_memory() -> None:
     reached = Reached(most=100)
     for at_ms in range(1, 10_000):
