@@ -14,7 +14,8 @@ from enrich.delivery.assigning import Assigning
 from enrich.delivery.committing import Committing
 from enrich.delivery.flow import Flow
 from enrich.delivery.partitions.assigned import Assigned
-from enrich.delivery.partitions.positions import Partition
+from enrich.delivery.partitions.gaps import Gap
+from enrich.delivery.partitions.positions import Committed, Partition
 from enrich.delivery.plan import BatchSink, FlowPlan, Handing, Sink, Work
 from enrich.delivery.reading import Reading
 from enrich.delivery.writing import Writing
@@ -139,3 +140,66 @@ def test_for_how_long_a_partition_is_silent_counts_from_when_all_are_begun_or_gi
     work.assigned.all()[0].silent_since = None  # something came
     slow.on["on_assign"](slow, [])
     assert silences() == [0.0]
+
+
+class Left(_Slow):
+    """A partition with what its last owner has committed of it. It has offsets up to 10 now."""
+
+    def __init__(self, offset: int, note: Committed) -> None:
+        super().__init__()
+        self.offset, self.note = offset, note
+        self.remarked: list[Gap] = []
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:  # noqa: ARG002 - the client's
+        return [TopicPartition(one.topic, one.partition, self.offset, self.note.to_text()) for one in partitions]
+
+    def remark(self, gap: Gap) -> None:
+        self.remarked.append(gap)
+
+    def begun(self, plan: FlowPlan) -> Partition:
+        consumer, handing = cast("Consumer", self), cast("Handing", self)
+        work = Work(plan, cast("Sink", self), Assigned(consumer), lambda: 550_000)
+        Assigning(work, handing, Committing(work)).subscribe()
+        self.on["on_assign"](consumer, [TopicPartition("events", 0)])
+        assert work.assigned.fault is None
+        (partition,) = work.assigned.all()
+        return partition
+
+
+@pytest.mark.parametrize(
+    ("offset", "born", "position", "done"),
+    [(5, "now", 5, ((7, 8),)), (5, "gone", 0, ()), (50, "", 0, ())],
+    ids=["of this topic", "of one before it", "beyond its end"],
+)
+def test_what_was_settled_beyond_the_offset_is_so_only_in_the_topic_of_the_offset(offset, born, position, done):
+    """Another topic of the name has other events there, which nobody has delivered."""
+    note = Committed(0, "", (), born, at_ms=1, done=((7, 8),))
+    partition = Left(offset, note).begun(FlowPlan("events", 0, {}, 0, topic_ids={"events": "now"}))
+    assert (partition.position, partition.done) == (position, done)
+
+
+def test_who_begins_with_another_store_does_not_know_places_that_the_one_before_it_had_reached():
+    """They would count as reached by this one, if it is lost too."""
+    note = Committed(0, "the one before", ((0, 3), (500_000, 9)), at_ms=550_000)
+    partition = Left(9, note).begun(FlowPlan("events", 0, {}, 600_000))
+    assert partition.position == 3
+    assert partition.marks.all() == ((0, 3), (550_000, 3))
+
+
+def test_what_ends_while_a_partition_is_given_up_is_committed():
+    """Its next owner would do it again."""
+
+    class Ends(_Slow):
+        last: Sequence[tuple[int, int]] = ()
+
+        def give_up(self, partitions: Collection[Partition]) -> None:
+            for partition in partitions:
+                partition.position = 9
+
+        def commit(self, **given: Any) -> None:
+            self.last = [(one.partition, one.offset) for one in given["offsets"]]
+
+    ends = Ends()
+    begun(ends)
+    ends.on["on_revoke"](ends, [TopicPartition("events", 0)])
+    assert ends.last == [(0, 9)]

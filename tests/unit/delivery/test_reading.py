@@ -46,7 +46,7 @@ class _Client:
 
 
 def _message(offset: int, error: KafkaError | None = None) -> Message:
-    said = {"topic": "rows", "partition": 0, "offset": offset, "error": error}
+    said = {"topic": "rows", "partition": 0, "offset": offset, "error": error, "leader_epoch": 0}
     return cast("Message", SimpleNamespace(**{name: lambda it=it: it for name, it in said.items()}))
 
 
@@ -75,3 +75,15 @@ def test_what_the_client_said_of_a_partition_before_it_went_and_came_back_is_for
     reader.end_keep_alive()
     reader.read()
     assert not client.begun and not client.remarked
+
+
+def test_a_record_that_comes_while_others_are_written_is_not_taken_for_written_with_them() -> None:
+    client, work, reader = reading()
+    (partition,) = work.assigned.all()
+    partition.pending.append(_message(10))
+    client.said = [_message(11)]
+    reader.keep_alive()
+    partition.written()
+    assert partition.position == 11
+    reader.read()
+    assert [message.offset() for message in partition.pending] == [11]

@@ -92,6 +92,17 @@ def test_what_was_tried_for_as_long_as_the_budget_does_not_pin_the_offset_while_
     after(model, look)
 
 
+@pytest.mark.parametrize(("plan", "tries"), [({"tries": 3}, 3), ({"tries": 3, "budget_s": 0.01}, 1)])
+def test_an_event_is_tried_as_often_as_said_and_not_beyond_its_budget(plan: dict[str, Any], tries: int):
+    model = model_of(lambda _: 503, 1, parallel=1, first_s=0.05, longest_s=0.05, **plan)
+
+    async def look() -> None:
+        await asyncio.sleep(0.9)
+        assert (len(model.requests), [*model.moved]) == (tries, [0])
+
+    after(model, look)
+
+
 @pytest.mark.parametrize("parallel", [1, 4, 16])
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
 def test_the_twentieth_refusal_in_a_row_holds_the_route_before_another_is_sent(parallel: int, status: int):
