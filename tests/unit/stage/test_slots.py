@@ -18,8 +18,9 @@ from enrich.base.errors import ConfigError, Fenced, Retryable, Unreachable, Woul
 from enrich.kafka import kafka_errors
 from enrich.kafka.columnar import HEADERS, Came
 from enrich.stage.measure.metrics import StageMetrics
-from enrich.stage.realtime import slot
+from enrich.stage.realtime import slot, taking_over
 from enrich.stage.realtime.assignment import assigned
+from enrich.stage.realtime.commits import Commit
 from enrich.stage.realtime.counted import Counted
 from enrich.stage.realtime.counts import Counts, RecentLags
 from enrich.stage.realtime.notes import Note
@@ -514,3 +515,92 @@ def test_a_slot_that_goes_on_from_a_note_without_room_takes_nothing_back():
     again = replace(counts, routes=Counter(), statuses=[[1] * 7] * 2, numbers=counts.numbers + Counter(events=1))
     new = again.since(counts)
     assert (new.routes, new.statuses) == (Counter(), [[0] * 7] * 2)
+
+
+class Committing(OneSession):
+    """It keeps which offsets each transaction commits."""
+
+    _commit = _Session._commit
+
+    def __init__(self, ends, **more):
+        super().__init__(**more)
+        self.committed = []
+        self._id, self._lags_at, self._ends = "slot", math.inf, dict(ends)
+        self._patience = cast(Any, nullcontext())
+        self._producer = cast(Any, SimpleNamespace(transaction=nullcontext, errors_of=lambda _: nullcontext()))
+        self._outgoing, self._counts = cast(Any, None), cast(Any, SimpleNamespace(add=lambda _: None))
+
+    def _send(self, ends):
+        self.committed.append(ends)
+
+
+def test_beyond_events_that_wait_nothing_is_committed_although_the_end_of_their_partition_was_reached():
+    """Whoever goes on after a kill would leave them out."""
+    first, second = ("in", 0), ("in", 1)
+    session = Committing({first: 0, second: 100}, may_wait=True, waiting=[100])
+    session._size.most = 4  # the first partition's events are committed before the second one is looked at
+    numbers = np.array([0, 0, 0, 0, 1], np.int32)
+    both = replace(came(np.array([0, 1, 2, 3, 100])), partition=numbers, reached={second: 102})
+    session.coming = [both, came(np.array([4]))]
+    session.turn()
+    session.turn()
+    assert session.committed == [{first: 4}, {first: 5}]
+    session.step.waiting = set()
+    session.turn()
+    assert session.committed[2:] == [{second: 102}], "the marker of a transaction stands behind the event"
+
+
+def test_the_end_that_was_reached_before_does_not_take_back_what_came_since():
+    session = Committing({("in", 0): 5})
+    session.coming = [replace(came(np.array([], np.int64)), reached={("in", 0): 6}), came(np.arange(6, 10))]
+    session.turn()
+    session.turn()
+    assert session.committed == [{("in", 0): 10}]
+
+
+PLACE = ("in", 0)
+
+
+@pytest.fixture
+def older(monkeypatch):
+    """A slot that commits a last time before it is shut out. Has what it has committed."""
+    offsets = [5]
+
+    class Producer:
+        def __init__(self, *_):
+            self.sent = []
+
+        def start(self, _):
+            offsets.append(9)
+
+        def transaction(self):
+            return nullcontext()
+
+        def send_offsets(self, places, _):
+            moved.extend(place.offset for place in places)
+
+        def close(self):
+            pass
+
+    moved: list[int] = []
+    consumer = SimpleNamespace(consumer_group_metadata=lambda: None, close=lambda: None)
+    for module in (slot, taking_over):
+        monkeypatch.setattr(module, "commits_of", lambda *_: {PLACE: Commit(offsets[-1], Note("run", 0))})
+        monkeypatch.setattr(module, "TransactionalProducer", Producer)
+        monkeypatch.setattr(module, "new_assigned_consumer", lambda *_, **__: consumer)
+    return SimpleNamespace(producer=Producer(), consumer=consumer, moved=moved)
+
+
+def test_a_slot_begins_behind_the_last_commit_of_the_one_that_it_shuts_out(older):
+    begun: list[int] = []
+    session = OneSession()
+    session._spec = cast(Any, SimpleNamespace(group="g", run="run", number=0, partitions=[PLACE]))
+    session._producer, session._consumer = older.producer, older.consumer
+    session._incoming = cast(Any, SimpleNamespace(begin=lambda places: begun.extend(each.offset for each in places)))
+    session.begin()
+    assert begun == [9]
+
+
+def test_a_partition_is_moved_behind_the_last_commit_of_the_slot_that_is_shut_out(older):
+    taking_over._move({}, "g", 0, [PLACE], lambda _: "a note", {})
+    assert older.moved == [9]

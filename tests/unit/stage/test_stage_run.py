@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from enrich.base.errors import Retryable
+from enrich.base.errors import Fenced, Retryable
 from enrich.stage.progress import drivers
-from enrich.stage.progress.drivers import NAME, Driver
+from enrich.stage.progress.drivers import NAME, Driver, is_at_work
 from enrich.stage.run import stage_run
 from enrich.stage.run.life import Phase
 from enrich.stage.run.stage_run import StageRun
@@ -33,6 +33,9 @@ class Checkpoint(dict[str, str]):
 
     def write(self, name, text):
         self[name] = text
+
+    def create(self, name, text):
+        return self.setdefault(name, text) is text
 
     def delete(self, name):
         self.pop(name, None)
@@ -135,3 +138,24 @@ def test_if_the_other_driver_has_ended_by_then_whoever_asked_hears_of_no_trouble
     assert run.did == ["fence", "shut out"]
     assert checkpoint.marked_at is None
     require_drained(checkpoint)
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_run_asks_whether_it_is_the_newest_only_once_others_find_it_at_work(is_newest):
+    """Of two that begin at once both have found nobody: the second one finds the first, or has shut it out by then."""
+    checkpoint, at_work = Checkpoint(), []
+
+    def require_newest(_):
+        at_work.append(is_at_work(checkpoint))
+        if not is_newest:
+            raise Fenced("another driver has taken over")
+
+    progress, found = SimpleNamespace(require_newest=require_newest), SimpleNamespace(partitions={"in": [0]})
+    start: Any = SimpleNamespace(checkpoint=checkpoint, progress=progress, found=found, name="enrich", did=[])
+    start.pipeline = SimpleNamespace(name="p")
+    flow: Any = Flow(start)
+    order: Any = SimpleNamespace(forget_old=lambda: None)
+    with suppress(Fenced), ExitStack() as start.held:
+        Run._take_over(start, flow, order)
+    assert at_work == [True]
+    assert start.did == (["take over"] if is_newest else [])
