@@ -1,13 +1,15 @@
 """What a load makes of a topic that goes on while it is read."""
 
 import random
+from contextlib import closing
 
 import pytest
 
 from enrich.base.errors import Retryable
 from enrich.host.load.loading import Listener, Order, load_from
 from enrich.kafka import TopicSettings
-from stores.rocks import RocksStore
+from stores.rocks import RocksReader, RocksStore
+from stores.snapshots import Origin, export_table
 from tests.support.host.agents import plans_table
 from tests.support.kafka.model_topic import ModelSource, ModelTopic, World, answer_of
 
@@ -26,14 +28,23 @@ class Loading:
         for number in range(20):
             self.topic.write(b"key-%d" % number, b'{"plan":"first"}')
 
-    def load(self, during=lambda: None):
+    def load(self, during=lambda: None, head_start=None):
         left = [during]
         source = ModelSource(self.topic, lambda: left.pop()() if left else None)
-        order = Order(self.table, answer_of(self.topic, lambda: None), {})
+        order = Order(self.table, answer_of(self.topic, lambda: None), {}, head_start)
         return load_from(source, self.store, order, LISTENER, self.world.clocks)
 
     def later(self, milliseconds):
         self.world.now_ms += milliseconds
+
+    def snapshot(self, location):
+        """Of the rows as they are now."""
+        with closing(RocksReader(self.store.path, {"users": self.table.spec})) as reader:
+            newest = reader.snapshot()
+            rows = newest.table("users").whole()
+            through, name = rows.state.complete_through or 0, self.table.name
+            names = ("test", name, self.table.topic, self.table.definition)
+            return export_table(rows, Origin(*names, newest.seq, through, through, rows.state.notes), location)
 
 
 @pytest.fixture
@@ -102,3 +113,45 @@ def test_a_load_asks_again_once_the_cleaner_may_have_come(loading):
     asked_at = it.world.now_ms
     assert it.load(moves_on).asked.wall_ms > asked_at
     assert it.store.tables["users"].rows == 21
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_leaves_the_table_as_it_was(loading):
+    it = loading()
+
+    def is_made_again():
+        it.topic.make(partitions=1)
+        for number in range(30):
+            it.topic.write(b"other-%d" % number, b'{"plan":"first"}')
+
+    with pytest.raises(Retryable, match="recreated while it was read"):
+        it.load(is_made_again)
+    assert not it.store.tables["users"].positions
+
+
+def test_a_topic_that_loses_its_tail_while_it_is_read_leaves_the_table_as_it_was(loading):
+    """Its rows would stay, although the topic has others at their offsets now, and nobody would read those."""
+    it = loading()
+
+    def loses_its_tail():
+        partition = it.topic.now.partitions[0]
+        partition.log, partition.end = partition.log[:5], partition.log[5].offset
+        it.later(it.topic.settings.untouched_ms)
+
+    with pytest.raises(Retryable, match="cut short while it was read"):
+        it.load(loses_its_tail)
+    assert not it.store.tables["users"].positions
+
+
+@pytest.mark.parametrize("takes_ms", [5 * HOUR, 5 * HOUR + MINUTE])
+def test_how_long_a_load_may_take_counts_from_when_its_snapshot_was_complete(loading, tmp_path, takes_ms):
+    """A tombstone may have come after the snapshot, and gone before the load has come to it."""
+    it = loading(delete_retention_ms=10 * HOUR)
+    it.load()
+    snapshot = it.snapshot(tmp_path / "snapshots")
+    it.topic.write(b"later", b'{"plan":"first"}')
+    it.later(4 * HOUR)
+    if takes_ms == 5 * HOUR:
+        assert it.load(lambda: it.later(takes_ms), snapshot) is not None
+    else:
+        with pytest.raises(Retryable, match=r"missed: what was read first is 32,460 s old"):
+            it.load(lambda: it.later(takes_ms), snapshot)

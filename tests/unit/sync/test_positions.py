@@ -4,7 +4,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from enrich.delivery.partitions.positions import Committed, Marks, bounded, start_of
+from stores.table import RowVersion, row_versions
 from sync_service.writeback.generation import OFFSETS, Generation
+from sync_service.writeback.versions import _by_offset
 
 WINDOW_MS = 600_000
 NOW = 10_000_000
@@ -74,6 +76,9 @@ def test_records_before_a_generations_start_are_of_the_one_before() -> None:
         3 * OFFSETS,
     ]
     assert Generation.from_text(generation.to_text()) == generation
+    places = [(0, 99), (0, 100), (0, 101), (1, 0), (2, 5)]  # of a whole batch at once
+    records = row_versions(RowVersion(b"k", partition, offset, 0, b"") for partition, offset in places)
+    assert _by_offset(records, generation).tolist() == [generation.version(*place) for place in places]
 
 
 def test_what_is_committed_fits_beside_an_offset_however_many_nodes_the_store_has() -> None:
