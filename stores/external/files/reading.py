@@ -8,7 +8,7 @@ import lzma
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +19,7 @@ import pyarrow as pa
 from stores.errors import ConfigError, Retryable, Unreachable
 from stores.external.files.archives import only_file
 from stores.external.files.formats import FORMATS, FileFormat, Reading
-from stores.files import make_private, mapped_files
+from stores.files import make_private, mapped_files, refusal
 
 _PIECE = 1 << 20
 _RESTED_S = 2.0
@@ -108,7 +108,7 @@ class FileReader:
             modified = before.get("mtime")
             if isinstance(modified, int | float) and not self._rests(_look(before), self._now_s() - modified):
                 raise self._changing("was written this moment")
-            with self._inflated() as source, copy.open("wb") as target:
+            with self._inflated() as source, _Copy(copy) as target:
                 while piece := source.read(_PIECE):
                     target.write(piece)
                     if self._stopping():
@@ -190,6 +190,38 @@ class FileReader:
         except (OSError, EOFError) as error:  # EOFError: a truncated compressed file
             kind = Unreachable if isinstance(error, OSError) and "://" in self._path else Retryable
             raise kind(f"the file cannot be read: {error}", where=self._where) from error
+
+
+class _Copy(AbstractContextManager["_Copy"]):
+    """A file of ours. Its errors are not those of the file that is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._errors():
+            self._file = path.open("wb", buffering=0)
+
+    def write(self, piece: bytes) -> None:
+        left = memoryview(piece)
+        with self._errors():
+            while left:
+                left = left[self._file.write(left) :]
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            refused = refusal(error, self._path)
+            if isinstance(refused, Retryable):
+                raise refused from error
+            raise Retryable(
+                f"the file cannot be copied: {error.strerror}",
+                where=str(self._path),
+                next_step="check the directory and its permissions",
+            ) from error
 
 
 def _look(info: Mapping[str, Any]) -> Look:

@@ -352,3 +352,15 @@ def test_a_missing_file_may_come_later_and_an_unknown_file_system_never_does(tmp
         FileReader("nowhere://x", FileFormat.csv).look()
     with pytest.raises(ConfigError, match="needs columns"):
         rows_of(written(tmp_path / "f.json", "{}\n"), FileFormat.json)
+
+
+def test_a_copy_that_finds_no_room_is_not_said_to_be_trouble_of_the_file(tmp_path):
+    file, work = tmp_path / "users.csv", tmp_path / "work"
+    file.write_text(CSV)
+    os.utime(file, (1, 1))
+    work.mkdir()
+    (work / "copy").symlink_to("/dev/full")
+    with pytest.raises(Retryable) as raised, FileReader(str(file), FileFormat.csv).copied(work):
+        pass
+    assert raised.value.what == "the disk is full"
+    assert raised.value.where == str(work / "copy")
