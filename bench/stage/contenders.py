@@ -21,6 +21,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.codecs import JsonDecoder
+from enrich.stage.compute import NotCompiled
 from enrich.stage.plan.expressions import Expressions
 from enrich.stage.plan.operators import BySpark, Part
 from enrich.stage.steps.looking_up import LookUp
@@ -49,8 +50,9 @@ def lookups_by(name: str, where: str = "") -> Iterator[None]:
     with ExitStack() as held:
         if name in ways:
             held.enter_context(patch("enrich.stage.plan.parts.LookUp", ways[name]))
-        elif name == EVALUATED:  # no key is a plain field
+        elif name == EVALUATED:  # no key is a plain field, nor known to workers
             held.enter_context(patch.object(Expressions, "names", ()))
+            held.enter_context(patch.object(Expressions, "compiled", lambda _, text: NotCompiled(text, "as measured")))
         yield
 
 

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from bench.stage import contenders
 from enrich.stage.compute import NotCompiled
 from enrich.stage.plan.expressions import Expressions
 from enrich.stage.plan.plan import StagePlan
@@ -187,6 +188,11 @@ def test_what_is_no_json_is_never_forwarded_whatever_the_fields_are(spark, world
         {f"of{i}": ROWS[key]["plan"] for i, key in ((0, "ann"), (1, "ann"), (2, "5"), (3, "ann"), (8, "5"))},
     )
     assert {topic.rpartition(".")[2] for topic, _, _ in found.values()} == {"dlq"}
+
+
+def test_the_stage_of_the_benchmark_that_spark_evaluates_is_one(spark, world):
+    with contenders.lookups_by(contenders.EVALUATED):
+        assert "as measured" in plan_of(spark, world, "plain").joined_by
 
 
 @pytest.mark.parametrize("name", EVALUATED)
