@@ -212,12 +212,14 @@ def decoded(content: bytes) -> MinuteVerdict:
             lots=[None if lot is None else int(lot) for lot in found["lots"]],
             until_ms=int(found["until_ms"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadRecord) as error:
         raise unreadable(error) from error
 
 
 def _hop_in(found: Any) -> HopVerdict:
     names = {str(fate): [str(name) for name in ranges] for fate, ranges in found.get("names", {}).items()}
+    for name in (name for ranges in names.values() for name in ranges):
+        range_of(name)
     return HopVerdict(
         kind=str(found["kind"]),
         node=str(found["node"]),

@@ -66,7 +66,7 @@ class MinuteCauses:
     newest: int = 0
 
     def restore(self, kind: str, text: str, minute: int) -> None:
-        """An alarm that is on since this minute: there may be no settled minute by which it would be known to be over."""
+        """An alarm that is on since this minute. There may be no settled minute by which its end would be known."""
         cause = Cause(f"{kind}/{self.route}", text, is_loss=kind == LOSS)
         self._since.setdefault(kind, _Standing(cause, minute))
 

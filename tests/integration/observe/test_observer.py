@@ -175,6 +175,24 @@ def test_what_cannot_be_observed_is_refused(new_world: NewWorld, tmp_path) -> No
     assert "no observer has written a verdict" in enrich("observe", "loss", "-c", other.file).stderr
 
 
+def test_a_verdict_that_cannot_be_read_keeps_no_observer_from_its_work(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    hop = HopVerdict("expel", "acme", lost=1, names={"lost": ["nonsense"]})
+    hops = [HopVerdict("ingest", "plays"), HopVerdict("stage", "first"), HopVerdict("stage", "second", "acme"), hop]
+    verdict = MinuteVerdict(world.way, minute - 1, State.SETTLED, Up.DOWN, hops, lots=[None])
+    world._producer.produce(f"{world.name}.minutes", encoded_verdict(verdict), key_of_verdict(world.way, minute - 1))
+    world.chain(minute, range(10))
+    world.alive()
+    with observing(world.file) as observer:
+        observer.until_ready()
+        way = world.way.replace(" ", "%20").replace(">", "%3E")
+        wait_until(
+            lambda: [each for each in observer.json(f"/api/minutes?route={way}") if each["out"] == 10],
+            what="the verdict",
+        )
+
+
 def test_days_do_not_take_whole_verdicts_into_memory(new_world: NewWorld) -> None:
     """Thirty days of them are gigabytes."""
     world, first, count = new_world(), minute_now() // 1_440 * 1_440 - 1_440, 1_440

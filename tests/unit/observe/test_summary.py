@@ -7,7 +7,7 @@ import pytest
 
 from enrich.base.errors import BadRecord
 from enrich.tally.lags import NO_LAG, Lag
-from enrich.verdict import MinuteVerdict, State, Up, encoded
+from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
 from enrich.verdict.minute import HopVerdict
 from enrich.verdict.summary import read_summary, summary_of
 
@@ -33,3 +33,12 @@ def test_it_is_the_same_as_of_the_whole_one() -> None:
 def test_what_is_no_verdict_of_this_release_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(BadRecord, match="a verdict cannot be read"):
         read_summary(json.dumps(json.loads(encoded(verdict())) | change).encode())
+
+
+@pytest.mark.parametrize("name", ["nonsense", "plays.raw/0/9-1", "plays.raw/0/-1", ""])
+def test_a_verdict_that_names_what_is_no_origin_is_refused(name: str) -> None:
+    """An observer that begins with it would end each time, and try again for good."""
+    content = json.loads(encoded(verdict()))
+    content["hops"][1]["names"] = {"lost": ["plays.raw/0/1-2", name]}
+    with pytest.raises(BadRecord, match="a verdict cannot be read"):
+        decoded(json.dumps(content).encode())
