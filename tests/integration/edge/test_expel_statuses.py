@@ -9,6 +9,7 @@ from enrich.kafka.records import headers_of
 from enrich.service.status import Program, exposition
 from tests.support import dashboard
 from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
+from tests.support.figures import unexplained
 from tests.support.kafka.topics import Cluster
 from tests.support.servers.scripted_endpoint import Step, Talk, closes, hangs, resets, sends_slowly, server_tls, whole
 from tests.support.waiting import wait_until
@@ -56,9 +57,9 @@ def test_each_status_is_done_dead_or_tried_again_as_the_table_says(world: ExpelW
         with expelling(world) as running:
             waiting = wait_for_all(world, endpoint, ids)
             assert running.count("dead_letters") == len(dead)
-            assert dashboard.shown("expel") <= dashboard.exposed(
-                exposition([running.status()], Program("expel", "plays", "127.0.0.1:0", "pages.expel")).decode()
-            )
+            page = exposition([running.status()], Program("expel", "plays", "127.0.0.1:0", "pages.expel")).decode()
+            assert dashboard.shown("expel") <= dashboard.exposed(page)
+            assert unexplained("expel", page) == set()
     assert waiting == Counter(again)
     assert endpoint.sent == Counter(ids) + Counter(dict.fromkeys(again, 2))
     letters = world.dead()

@@ -19,6 +19,7 @@ from enrich.verdict import encoded as encoded_verdict
 from enrich.verdict import key_of as key_of_verdict
 from tests.support import dashboard
 from tests.support.commands import enrich, lines
+from tests.support.figures import unexplained
 from tests.support.observe.observing import World, observing
 from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
 from tests.support.waiting import GUARD_S, wait_until
@@ -275,6 +276,7 @@ def test_rules_and_dashboards_name_metrics_that_there_are(new_world: NewWorld) -
     named = dashboard.shown("observe")
     assert named
     assert named <= dashboard.exposed(text)
+    assert unexplained("observe", text) == set()
 
 
 @pytest.mark.parametrize("is_last", [False, True])

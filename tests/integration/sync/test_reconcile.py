@@ -15,6 +15,7 @@ from sync_service.reconcile.route import ReconcileRoute
 from sync_service.reconcile.settling import Settling
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
+from tests.support.figures import unexplained_of
 from tests.support.seed import random_source
 from tests.support.sync.service import SyncWorld, running, while_doing
 from tests.support.waiting import wait_until
@@ -231,6 +232,7 @@ def test_the_service_shows_what_was_found_and_repaired_elsewhere(world: SyncWorl
     here._compare(stopping, is_due=True)
     there._compare(stopping, is_due=False)
     assert [route.status().gauges["differences"] for route in (here, there)] == [2, 2]
+    assert unexplained_of("sync", [here.status()]) == set()
     assert reconcile(world, to, repair=True).repaired
     for route in (here, there):
         route._compare(stopping, is_due=False)

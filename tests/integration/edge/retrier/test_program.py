@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support import dashboard
 from tests.support.commands import enrich, lines
 from tests.support.edge.retries import RetrierProcess, RetryWorld
+from tests.support.figures import unexplained
 from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
@@ -26,6 +27,7 @@ def test_its_status_says_what_waits_for_which_pause_and_it_ends_with_0_when_it_i
         shown = {one["pause"]: (one["waiting"], one["forwarded"]) for one in route["details"]["pauses"]}
         assert shown == {"1s": (0, 5), "1h": (7, 0)}
         assert dashboard.shown("retrier") <= dashboard.exposed(retrier.get("/metrics")[1])
+        assert unexplained("retrier", retrier.get("/metrics")[1]) == set()
         people = enrich("retrier", "status", "-c", retrier.config)
         assert people.returncode == 0
         assert [word for word in ("acme", "running", "1s", "1h", "7", "5") if word not in people.stdout] == []

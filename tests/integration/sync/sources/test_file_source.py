@@ -15,6 +15,7 @@ from enrich.base.errors import Unreachable
 from enrich.kafka.writing.transactions import DatedRecord, TransactionalProducer
 from enrich.service.routes import RouteState
 from sync_service.sources import writing
+from tests.support.figures import unexplained_of
 from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
@@ -66,6 +67,7 @@ def test_rows_may_be_as_large_as_their_topic_takes_them(source: SourceWorld, mos
     status = source.run_once()
     assert source.in_topic() == expected(rows), status.last_error
     assert status.gauges["rejected"] == 0
+    assert unexplained_of("sync", [status]) == set()
 
 
 def test_an_unchanged_file_is_not_read_again(source: SourceWorld) -> None:

@@ -23,6 +23,7 @@ from stores.external.postgres.reading import PostgresReader, PostgresSnapshot
 from sync_service.sources.known import catching_up
 from sync_service.sources.logged import building
 from sync_service.sources.logged.keeping import Beside
+from tests.support.figures import unexplained_of
 from tests.support.seed import rounds
 from tests.support.servers.postgres_standby import standby_of
 from tests.support.sync.service import Running, running
@@ -685,6 +686,7 @@ def test_the_status_and_the_doctor_say_how_the_slot_is(logged: SourceWorld) -> N
     with logged.running() as service:
         logged.wait_equal()
         wait_until(lambda: "slot_bytes" in service.status("in").gauges, what="the slot's size")
+        assert unexplained_of("sync", [service.status("in")]) == set()
         details = service.status("in").details
         assert (details["slot"], "/" in details["place"]) == (slot_name(logged.name, "in"), True)
     told = [(v.level, v.what, v.next_step) for v in of_logs(logged.pipeline())]

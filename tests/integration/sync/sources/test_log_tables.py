@@ -12,6 +12,7 @@ from enrich.config import load_text
 from enrich.config.sections.sync.sources import slot_name
 from sync_service.sources import command
 from sync_service.sources.logged import route
+from tests.support.figures import unexplained_of
 from tests.support.sync.many_tables import ManyTables, many_tables
 from tests.support.sync.service import Running, running
 from tests.support.sync.sources import SourceWorld, repeats
@@ -240,6 +241,8 @@ def test_a_table_that_loses_its_key_is_held_and_its_users_may_go_on(many: ManyTa
         many.wait_equal()
         many.execute("ALTER TABLE {0}.losing DROP CONSTRAINT losing_pkey")
         wait_until(lambda: "losing" in held(service, many), what="the report")
+        wait_until(lambda: service.status("in").gauges.get("tables_held") == 1, what="the figure")
+        assert unexplained_of("sync", [service.status("in")]) == set()
         many.change("losing", "PostgreSQL takes it")
         many.delete("losing", 2)
         many.change("fine", "goes on")
