@@ -33,5 +33,16 @@ def typed_problem(words: Sequence[str]) -> str | None:
 
 
 @cache
+def every_option() -> frozenset[str]:
+    """Of any command."""
+    found, commands = {"--help"}, [_enrich()]
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        found |= {text for option in command.params for text in (*option.opts, *option.secondary_opts)}
+    return frozenset(found)
+
+
+@cache
 def _enrich() -> Any:
     return typer.main.get_command(app)
