@@ -1,25 +1,22 @@
-"""The agent's work: a keeper for each table, one publication of what they bring, and a header that tells readers."""
+"""The agent's work: a keeper for each table, and one publication of what they bring, of which readers are told."""
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 
 from enrich.base.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
-from enrich.base.processes import Identity, identify, pid_namespace
 from enrich.host.claims.moments import Clocks
 from enrich.host.claims.watch import Answer, TopicWatch
 from enrich.host.follow.keeper import Keeper
 from enrich.host.follow.tailer import Tailed, Tailer
 from enrich.host.follow.topic_keeper import TopicKeeper
-from enrich.host.ipc.header import Header, HeaderWriter, TableState
+from enrich.host.ipc.header import Header, HeaderWriter
 from enrich.host.ipc.imports import Imports
 from enrich.host.load.loading import Listener, Loaded, LoadTable, Order, Progress, load_table
 from enrich.host.load.snapshots import HeadStarts, load_from_newest
@@ -27,6 +24,7 @@ from enrich.host.loaders import Refresher, source_of
 from enrich.host.loaders.keeper import LoaderKeeper
 from enrich.host.on_demand.choosing import preload_of, source_by_key
 from enrich.host.on_demand.keeper import OnDemandKeeper
+from enrich.host.process.telling import Telling
 from enrich.host.tables import AnyTable, OnDemandTable, TopicTable
 from enrich.host.trouble import reason_of
 from enrich.kafka import Connection, new_store_consumer
@@ -44,8 +42,6 @@ _CLEAN_EVERY_MS, _CLEAN_AT_ONCE = 5_000, 2_000
 """Versions of which none can be asked for any more go in pieces, each turn one until none is left; and twice as many as
 came meanwhile, so that a table that changes fast does not grow."""
 _WAKE_ALL_EVERY_MS = 1_000
-_TELL_EVERY_S, _TELL_SHARE, _TELL_RARELY_S = 0.1, 0.005, 1.0
-"""Where nothing came: of a core, so that the state of many tables is written less often."""
 _FETCH_WAIT_MS, _FETCH_WAIT_OF_TOPIC_MS = (100, 1_000), 5
 """A fetch that finds nothing names all partitions all the same: with many topics there are fewer."""
 
@@ -78,21 +74,15 @@ class Agent:
         `imports`: where people ask to take one in. `remarks`: what others have to say of tables that are well."""
         self._store = store
         self._connection = connection
-        self._header = header
         self._clock = clock
         self._verify = verify
         self._load_table = load
         self._head_starts = head_starts
         self._imports = imports
-        self._remarks = remarks
         self._verifying: Future[object] | None = None
         self._suspected = threading.Event()
         self._refresh_wanted = threading.Event()
         self._orders: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._told: Header | None = None
-        self._told_s = 0.0
-        self._tell_every_s = _TELL_EVERY_S
-        self._has_news = False
         topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
         wait_ms = max(_FETCH_WAIT_MS[0], min(len(topics) * _FETCH_WAIT_OF_TOPIC_MS, _FETCH_WAIT_MS[1]))
         self._tailer = Tailer(partial(new_store_consumer, connection, fetch_wait_ms=wait_ms))
@@ -112,12 +102,7 @@ class Agent:
         for keeper in self._keepers:
             if keeper.topic is not None:
                 self._of_topic.setdefault(keeper.topic, []).append(keeper)
-        self._states: dict[str, TableState] = {}
-        """As readers were told last."""
-        self._touched: set[str] = set()
-        """Tables whose state may have changed since: to make 200 of them takes longer than a publication."""
-        self._of_all: tuple[Mapping[str, str], EnrichError | None] | None = None
-        """What the states have that is not their keepers'."""
+        self._telling = Telling(store, self._keepers, header, clock, remarks)
         self.on_demand = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, OnDemandKeeper)}
         """Tables that readers tell what they need."""
         self._idle_s = _ON_DEMAND_IDLE_S if self.on_demand else _IDLE_S
@@ -128,8 +113,6 @@ class Agent:
         self._wake_all_at_ms = 0
         self._published_rows = 0
         """In this turn."""
-        self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
-        self._namespace = pid_namespace()
         if any(table.rows for table in store.tables.values()):
             self.suspect()
 
@@ -155,16 +138,16 @@ class Agent:
                 with _its_own(keeper):
                     keeper.step()
             self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, self._idle_s), awake)
-        self._has_news |= bool(self._unwritten)
+        self._telling.has_news |= bool(self._unwritten)
         self._publish()
         self._clean()
         self._look_for_damage()
-        self._tell_readers()
+        self._telling.tell(self._write_failure)
 
     @property
     def header(self) -> Header | None:
         """What readers were told last."""
-        return self._told
+        return self._telling.told
 
     def suspect(self) -> None:
         """Leaves word, from any thread, that somebody found the store damaged: it is read as a whole."""
@@ -231,10 +214,10 @@ class Agent:
 
     def _hear(self) -> None:
         answers = self._watch.answers()
-        self._has_news |= bool(answers)
+        self._telling.has_news |= bool(answers)
         for topic, answer in answers.items():
             for keeper in self._of_topic[topic]:
-                self._touched.add(keeper.name)
+                self._telling.touched.add(keeper.name)
                 with _its_own(keeper):
                     keeper.hear(answer)
 
@@ -250,7 +233,7 @@ class Agent:
         updates: dict[str, Prepared] = {}
         due = {keeper.name: keeper for keeper in awake}
         due |= {keeper.name: keeper for topic in came for keeper in self._of_topic[topic]}
-        self._touched.update(due)
+        self._telling.touched.update(due)
         for keeper in due.values():
             with _its_own(keeper):
                 update = keeper.update(came.get(keeper.topic) if keeper.topic else None)
@@ -320,53 +303,6 @@ class Agent:
                 raise
             except Exception as error:  # noqa: BLE001 - of a reader; the store itself is open and answers
                 _tell("the store could not be verified", error)
-
-    def _tell_readers(self) -> None:
-        """At once what came from the brokers, and a moment later what else has changed."""
-        now_s = time.monotonic()
-        is_of_seq = self._told is not None and self._told.seq == self._store.seq
-        if self._has_news or not is_of_seq or now_s - self._told_s >= self._tell_every_s:
-            self._has_news, self._told_s = False, now_s
-            began_s = time.thread_time()
-            self._write_header()
-            cost_s = time.thread_time() - began_s
-            self._tell_every_s = max(_TELL_EVERY_S, min(cost_s / _TELL_SHARE, _TELL_RARELY_S))
-
-    def _write_header(self) -> None:
-        of_all = remarks, _ = self._remarks(), self._write_failure
-        if of_all != self._of_all:
-            self._of_all = of_all
-            self._touched.update(keeper.name for keeper in self._keepers)
-        while True:
-            seq = self._store.seq
-            for keeper in self._keepers:
-                if keeper.name in self._touched:
-                    self._states[keeper.name] = self._state_of(keeper, remarks.get(keeper.name))
-            # A load ends in a thread of its own: what is said must be of one seq.
-            if self._store.seq == seq:
-                break
-        self._touched.clear()
-        header = Header(
-            *seq,
-            heartbeat_ms=self._clock.now_ms(),
-            pid=self._self.pid,
-            started=self._self.started,
-            pid_namespace=self._namespace,
-            tables=dict(self._states),
-        )
-        self._header.write(header)
-        self._told = header
-
-    def _state_of(self, keeper: Keeper, remark: str | None) -> TableState:
-        quarantine = self._store.tables[keeper.name].quarantine
-        state = keeper.state()
-        if quarantine.records:
-            state = replace(state, quarantined=quarantine.records)
-        if state.reason is None and quarantine.not_kept:
-            state = replace(state, reason=f"the quarantine is full: it keeps {quarantine.kept_records:,} records")
-        if state.reason is None and remark is not None:
-            state = replace(state, reason=remark)
-        return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
 
 
 @contextmanager
