@@ -16,7 +16,13 @@ NAME = "enrich-source"
 """The text in the checkpoint that names the topics."""
 BEGINNING = "sources/0/0"
 """Spark's record of the offsets at which a query begins, written before its first batch."""
-_FRESH_START = "to read it from its beginning, move the checkpoint away and start with --from earliest"
+_FRESH_START = (
+    "move the checkpoint away and start with --from earliest: all topics of the stage are read from their beginning"
+)
+FROM_THE_OLDEST = (
+    "to go on with the oldest events that there are, move the checkpoint away and start with --from earliest: what the "
+    "brokers still have of other partitions is processed once more"
+)
 _ACCEPT = "if it holds the same events at the same offsets, as after a move of the cluster: --accept-new-source"
 _WITHOUT_IT = (
     "to leave it out with what was not read of it, move the checkpoint away and start with --from group: the other "
@@ -138,7 +144,7 @@ class SourceTopics:
         raise WouldLoseData(
             f"the checkpoint has offsets of {what}",
             where=f"topic {removed[0]}",
-            next_step=f"{give_back}, or, {_WITHOUT_IT if remaining else _FRESH_START}",
+            next_step=f"{give_back}; or {_WITHOUT_IT if remaining else _FRESH_START}",
         )
 
 
@@ -161,7 +167,7 @@ def require_kept(topic: str, position: Mapping[int, int], first: Mapping[int, in
                 f"the brokers have deleted {first[partition] - offset} events that were not read yet: "
                 f"the partition begins at {first[partition]}",
                 where=where,
-                next_step=f"give the topic a longer retention; {_FRESH_START}",
+                next_step=f"give the topic a longer retention; {FROM_THE_OLDEST}",
             )
 
 

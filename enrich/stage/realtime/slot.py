@@ -21,6 +21,7 @@ from enrich.kafka.clients.errors import KINDS, code_of, mapped
 from enrich.kafka.columnar import Came, incoming, outgoing
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.stage.plan.limits import Limits
+from enrich.stage.progress.source_topics import FROM_THE_OLDEST
 from enrich.stage.realtime.assignment import Partition, transactional_id
 from enrich.stage.realtime.commits import commits_of
 from enrich.stage.realtime.counts import Counts
@@ -301,7 +302,6 @@ def _reading_failed(exception: KafkaException) -> Exception:
         return WouldLoseData(
             "events that were not read yet are gone: the brokers have deleted them",
             where=error.str(),
-            next_step="give the topic a longer retention; to go on with the oldest events that there are, delete the "
-            "checkpoint and start with --from earliest",
+            next_step=f"give the topic a longer retention; {FROM_THE_OLDEST}",
         )
     return mapped(error)

@@ -56,6 +56,13 @@ def test_a_position_is_kept_between_where_the_topic_begins_and_where_it_ends():
             require_kept("in", position, {0: 5, 1: 0}, {0: 5, 1: 3})
 
 
+def test_whoever_is_to_begin_at_the_beginning_is_told_what_else_begins_there():
+    with pytest.raises(WouldLoseData, match="--from earliest: what the brokers still have of other partitions is"):
+        require_kept("in", {0: 4, 1: 0}, {0: 5, 1: 0}, {0: 5, 1: 3})
+    with pytest.raises(WouldLoseData, match="--from earliest: all topics of the stage are read from their beginning"):
+        continued(kept(a="1", b="2"), {"a": "1", "b": "other"})
+
+
 def kept(**ids):
     """A checkpoint of a stage that read these topics."""
     checkpoint = Folder({"offsets/0": HEAD + json.dumps({topic: {"0": 5} for topic in ids}), "commits/0": "v1"})
