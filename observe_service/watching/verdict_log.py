@@ -18,20 +18,17 @@ from enrich.base.errors import BadRecord, EnrichError
 from enrich.kafka import Connection, Topics, new_producer, read_topic
 from enrich.kafka.clients.ending import discard, is_over, serve
 from enrich.kafka.clients.errors import mapped
-from enrich.tally import Node, NodeKind, Origins
-from enrich.tally.origins import Place
 from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
-from enrich.verdict.minute import named, origins_of, range_of, with_fewer_names
+from enrich.verdict.minute import with_fewer_names
 from enrich.verdict.summary import Summary, read_summary
 from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, CLOCK, is_verdict, settings_of
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
 from observe_service.verdicts.observation import Checkpoint
+from observe_service.watching import checkpoints
 
 _log = logging.getLogger("enrich.observe")
 
-_MOST_PLACED = 5_000
-"""Ranges in a checkpoint. Of what is beyond a repeat may count as late."""
 _TURN_S = 0.1
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
@@ -128,7 +125,7 @@ class VerdictLog:
             take(verdicts)
         self._next = ends
         alarms, actions = _parsed(newest, ALARM, Alarm), _parsed(newest, ACTION, Action)
-        return Written([], _checkpoint(newest.get(CHECKPOINT)), [*alarms], [*actions])
+        return Written([], checkpoints.from_record(newest.get(CHECKPOINT)), [*alarms], [*actions])
 
     def write_alarm(self, alarm: Alarm) -> None:
         self._put(ALARM + alarm.key.encode(), json.dumps(asdict(alarm)).encode())
@@ -140,7 +137,7 @@ class VerdictLog:
         for verdict in verdicts:
             self._put(key_of(verdict.route, verdict.minute), encoded(verdict))
         if checkpoint is not None:
-            self._due = next(self._numbers), _written(checkpoint)
+            self._due = next(self._numbers), checkpoints.to_record(checkpoint)
         self.push()
 
     def push(self) -> None:
@@ -270,14 +267,7 @@ def _smaller(key: bytes, value: bytes) -> bytes | None:
     if is_verdict(key):
         fewer = with_fewer_names(decoded(value))
         return None if fewer is None else encoded(fewer)
-    if key != CHECKPOINT:
-        return None
-    content = json.loads(value)
-    if not any(each["placed"] for each in content["entries"]):
-        return None
-    for each in content["entries"]:
-        del each["placed"][len(each["placed"]) // 2 :]
-    return json.dumps(content).encode()
+    return checkpoints.halved(value) if key == CHECKPOINT else None
 
 
 def _decoded(records: Iterable[bytes]) -> Iterator[MinuteVerdict]:
@@ -300,51 +290,3 @@ def _parsed(newest: Mapping[bytes, bytes | None], start: bytes, kind: type[_Kind
                 _log.warning(
                     "a record of the topic cannot be read: %s", error, extra={"key": key.decode(errors="replace")}
                 )
-
-
-def _written(checkpoint: Checkpoint) -> bytes:
-    entries = []
-    for entry, (floors, origins) in checkpoint.placed.items():
-        placed = named(origins, _MOST_PLACED)[0]
-        node = None if entry is None else _node_out(entry)
-        entries.append({"entry": node, "floors": _places_out(floors), "placed": placed})
-    content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "entries": entries}
-    of_topics = {"ids": dict(checkpoint.ids), "made_ms": dict(checkpoint.made_ms)}
-    bases = [{"node": _node_out(node), "read": _places_out(read)} for node, read in checkpoint.bases.items()]
-    return json.dumps(content | of_topics | {"bases": bases}).encode()
-
-
-def _node_out(node: Node) -> Sequence[str]:
-    return [node.pipeline, node.kind.name, node.name]
-
-
-def _node(pipeline: str, kind: str, name: str) -> Node:
-    return Node(pipeline, NodeKind[kind], name)
-
-
-def _places_out(offsets: Mapping[Place, int]) -> Sequence[str]:
-    return [f"{topic}/{partition}/{offset}" for (topic, partition), offset in sorted(offsets.items())]
-
-
-def _places_in(found: Iterable[object]) -> Mapping[Place, int]:
-    ranges = [range_of(str(each)) for each in found]
-    return {(topic, partition): offset for topic, partition, offset, _ in ranges}
-
-
-def _checkpoint(content: bytes | None) -> Checkpoint | None:
-    if content is None:
-        return None
-    try:
-        found = json.loads(content)
-        placed: dict[Node | None, tuple[Mapping[Place, int], Origins]] = {}
-        # One of an earlier release has them of all entries together.
-        for each in found.get("entries", [{**found, "entry": None}]):
-            entry = None if each["entry"] is None else _node(*each["entry"])
-            placed[entry] = _places_in(each["floors"]), origins_of([str(one) for one in each["placed"]])
-        ids = {str(topic): str(topic_id) for topic, topic_id in found.get("ids", {}).items()}
-        made_ms = {str(topic): int(at_ms) for topic, at_ms in found.get("made_ms", {}).items()}
-        bases = {_node(*each["node"]): _places_in(each["read"]) for each in found.get("bases", [])}
-        return Checkpoint(int(found["from_ms"]), int(found["minute"]), placed, ids, made_ms, bases)
-    except (ValueError, KeyError, TypeError, EnrichError) as error:
-        _log.warning("where to go on cannot be read: %s", error)
-        return None
