@@ -42,6 +42,8 @@ _log = getLogger(__name__)
 
 _NOT_ALLOWED = "AuthorizationException"
 """In the names of the Kafka client's exceptions."""
+_LOST = "Some data may have been lost"
+"""Spark's words for events that are gone, without saying which."""
 
 
 class BatchFlow:
@@ -146,8 +148,11 @@ class BatchFlow:
         self._watching.require_same_now()
         if _NOT_ALLOWED in str(error):
             require_allowed(self._start.pipeline, self._start.name, self._start.connection)
-        late = begins_late(str(error), self._first_topics)
-        return absurd_time(str(error)) or self._writing.failure or late or from_report(str(error))
+        text = str(error)
+        known = absurd_time(text) or self._writing.failure or begins_late(text, self._first_topics)
+        if known is None and _LOST in text:
+            self._start.require_kept(position_of(self._start.checkpoint))
+        return known or from_report(text)
 
     @property
     def _watching(self) -> SourceWatch:

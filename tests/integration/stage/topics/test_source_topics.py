@@ -94,6 +94,22 @@ def test_events_that_the_brokers_deleted_before_they_were_read_end_the_stage_and
     run_until(spark, world, stage, 26, start=From.parse("earliest"))
 
 
+def test_events_that_the_brokers_delete_beneath_a_running_stage_end_it_and_are_counted(spark, world):
+    """As where it is so late that they are deleted by age: it waits for more, and they are not there any more."""
+    stage = world.stage("enrich", [], settings={"minOffsetsPerTrigger": 1000, "maxTriggerDelay": "4s"})
+    topic = world.topic("enrich.in")
+    send(world, stage, range(10))
+    with running(spark, world, stage) as run:
+        until_all(world, stage, 10, run)
+        done = world.cluster.topics.end_offsets(topic)
+        send(world, stage, range(10, 30))
+        delete_records(world.cluster.connection, topic, {partition: offset + 2 for partition, offset in done.items()})
+        wait_until(lambda: run.error is not None, what="the end of the stage")
+    assert isinstance(run.error, WouldLoseData), run.error
+    assert "deleted 2 events" in run.error.what
+    assert run.error.what == refused(spark, world, stage).what
+
+
 def test_a_checkpoint_beyond_the_topics_end_is_refused_though_it_does_not_say_which_topic_it_is_of(spark, world):
     stage = world.stage("enrich", [])
     send(world, stage, range(10))
