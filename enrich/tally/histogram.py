@@ -53,6 +53,11 @@ class Histogram:
         first, last = int(filled[0]), int(filled[-1])
         return cls(start + first, counts[first : last + 1].astype(np.int64), clamped)
 
+    def longest(self, number: int) -> "Histogram":
+        """So many of its longest durations."""
+        longer = np.cumsum(self.counts[::-1])[::-1] - self.counts
+        return Histogram.trimmed(self.start, np.clip(number - longer, 0, self.counts))
+
     def times(self, number: int) -> "Histogram":
         """As if each duration had been seen so many times as often."""
         return Histogram(self.start, self.counts * number, self.clamped * number)

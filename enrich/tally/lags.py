@@ -41,6 +41,10 @@ class Lag:
         took = Histogram.of(went_ms - came_ms[:1]) if is_one else Histogram.of(went_ms - came_ms)
         return cls(late, left, took.times(len(came_ms)) if is_one else took)
 
+    def longest(self, number: int) -> "Lag":
+        """Of so many events, those that were latest."""
+        return Lag(self.came.longest(number), self.went.longest(number), self.took.longest(number))
+
     def __add__(self, other: "Lag") -> "Lag":
         return Lag(self.came + other.came, self.went + other.went, self.took + other.took)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from types import MappingProxyType
 
 from pyroaring import BitMap64
 
@@ -20,14 +21,22 @@ class MinuteLag:
     """How late the events of a minute were at a node."""
 
     lag: Lag = NO_LAG
+    again: int = 0
+    """How often an event went once more after the minute was judged. It says nothing of how late events were."""
     heard: BitMap64 = field(default_factory=BitMap64)
     """The reports whose lag is in it: the number of the reporter, and below it the sequence. One set: of a stage each
     partition is a reporter, and with a set for each two days of 100 partitions took 155 MiB instead of 42."""
 
-    def take(self, lag: Lag, report: int) -> None:
-        if report not in self.heard:
-            self.heard.add(report)
+    def take(self, lag: Lag, report: int, first: int | None = None) -> None:
+        """`first`: how many of these events, at most, went for the first time; None: it may be all."""
+        if report in self.heard:
+            return
+        self.heard.add(report)
+        if first is None or first >= lag.went.count:
             self.lag += lag
+        else:
+            self.lag += lag.longest(first)
+            self.again += lag.went.count - first
 
 
 _NO_LAG = MinuteLag()
@@ -46,17 +55,24 @@ class Books:
     _numbers: dict[str, int] = field(default_factory=dict)
     """Of reporters whose lags were heard."""
 
-    def take(self, report: Report, at_ms: int, before_ms: Callable[[Node, int], int]) -> None:
+    def take(
+        self,
+        report: Report,
+        at_ms: int,
+        before_ms: Callable[[Node, int], int],
+        first: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         """`at_ms`: when the brokers had it. `before_ms`: of a node and a minute, up to when its lags are in a verdict
-        already."""
+        already. `first`: of minutes that are judged, how many events at most went for the first time."""
         node = report.node
         for tally in report.tallies:
-            known = self.sets.setdefault((node, tally.route), MergedTally())
-            known.take(replace(tally, lag=NO_LAG), report.reporter, report.sequence)
+            sets = self.sets.setdefault((node, tally.route), MergedTally())
+            sets.take(replace(tally, lag=NO_LAG), report.reporter, report.sequence)
             if not tally.lag or tally.route or tally.minute is None or tally.minute > minute_of(at_ms) + AHEAD:
                 continue  # a time that cannot be true: its minute may be years ahead
             if at_ms > before_ms(node, tally.minute):
-                self.lags.setdefault((node, tally.minute), MinuteLag()).take(tally.lag, self._heard(report))
+                known = self.lags.setdefault((node, tally.minute), MinuteLag())
+                known.take(tally.lag, self._heard(report), first.get(tally.minute))
         if report.reads:
             ranges = [(read.topic, read.partition, read.first, read.following - 1) for read in report.reads]
             self.reads[node] = self.reads.get(node, Origins()) | Origins.of_ranges(ranges)
@@ -71,6 +87,10 @@ class Books:
 
     def lag(self, node: Node, minute: int) -> Lag:
         return self.lags.get((node, minute), _NO_LAG).lag
+
+    def again(self, node: Node, minute: int) -> int:
+        """How often an event of the minute went once more after it was judged."""
+        return self.lags.get((node, minute), _NO_LAG).again
 
     def forget(self, origins: Origins, nodes: Container[Node]) -> None:
         """They are judged for good, as far as these nodes are concerned."""

@@ -156,6 +156,11 @@ class Lots:
                 if other.key.entry == entry and at_ms < other.first_ms and other.origins & origins:
                     other.first_ms = at_ms
 
+    def fresh(self, entry: Node, origins: Origins) -> Origins:
+        """Those of which the entry, or the node behind it, has not told yet."""
+        placed = self.placed.get(entry)
+        return origins if placed is None else placed.fresh(origins)
+
     def settle(self, lot: Lot) -> Origins:
         """To be called once it is due: what was only mentioned is of this lot now. Returns it: the entry was killed
         before it could say so."""

@@ -3,7 +3,7 @@
 It waits for nobody and has no clock: it is given reports, the ends of topics and the time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -158,7 +158,13 @@ class Observation:
         if self._follows:
             self._gone.heard(report, self.books)
             self._said = reduce(Origins.__or__, (tally.known for tally in report.tallies), self._said)
-        self.books.take(report, at_ms, self._lags_until)
+        first = self._first_times(report)
+        self.books.take(report, at_ms, self._lags_until, first)
+        for minute in first:
+            for way in self._ways_over[report.node]:
+                if (way.name, minute) in self._records:
+                    self._stand(way, minute)
+                    self._touched.add((way.name, minute))
         followed = self._mentioned_by.get(report.node, ())
         is_entry = report.node in self._by_entry
         for tally in report.tallies if is_entry or followed else ():
@@ -428,9 +434,9 @@ class Observation:
 
     def _needed(self, origins: Origins) -> Origins:
         """Those that a way has not judged yet, or follows."""
-        some = [lot.origins for lot in self.lots.open.values()]
-        some += [standing.remaining for standing in self._standing.values()]
-        return joined(each & origins for each in some)
+        found = joined(lot.origins & origins for lot in self.lots.open.values())
+        left = origins - found
+        return found | joined(standing.remaining & left for standing in self._standing.values()) if left else found
 
     def _written(self, key: tuple[str, int], log_ms: int) -> MinuteVerdict | None:
         standing = self._standing[key]
@@ -451,7 +457,8 @@ class Observation:
         gone = self._gone.of(node, minute)
         for lot in self.lots.of_minute(minute):
             gone += len(self.books.of(node).went & lot.origins)
-        return Times(before.lag + lag, before.duplicates + max(0, lag.went.count - gone))
+        duplicates = self.books.again(node, minute) + max(0, lag.went.count - gone)
+        return Times(before.lag + lag, before.duplicates + duplicates)
 
     def _times_before(self, node: Node, minute: int) -> Times:
         way = self._restored_way(node, minute)
@@ -461,6 +468,32 @@ class Observation:
             stood = decoded(self._records[way.name, minute]).hops[[hop.node for hop in way.hops].index(node)]
             self._times[node, minute] = Times(stood.lag, stood.duplicates)
         return self._times[node, minute]
+
+    def _first_times(self, report: Report) -> Mapping[int, int]:
+        """By minute that is judged, if some of the report's events had gone before: how many, at most, went for the
+        first time. What is done once more, such as a day that is processed again, makes no event of the minute late."""
+        tallies = [tally for tally in report.tallies if not tally.route]
+        late = {tally.minute: tally.lag.went.count for tally in tallies if tally.minute is not None and tally.lag.went}
+        entries = {way.hops[0].node for way in self._ways_over[report.node]}
+        late = {minute: count for minute, count in late.items() if self._is_judged(entries, minute)}
+        if not late:
+            return {}
+        went = joined(tally.went for tally in tallies)
+        followed = {minute: went & self._followed(report.node, minute) for minute in late}
+        again = went - reduce(Origins.__and__, (self.lots.fresh(entry, went) for entry in entries))
+        again = again - joined(followed.values())
+        again = again - self._needed(again) if again else again
+        most = {minute: max(len(followed[minute]), count - len(again)) for minute, count in late.items()}
+        return {minute: first for minute, first in most.items() if first < late[minute]}
+
+    def _followed(self, node: Node, minute: int) -> Origins:
+        standings = (self._standing.get((way.name, minute)) for way in self._ways_over[node])
+        return joined(standing.remaining for standing in standings if standing is not None)
+
+    def _is_judged(self, entries: Collection[Node], minute: int) -> bool:
+        return all(None in self.lots.judged.get((entry, minute), ()) for entry in entries) and not any(
+            lot.key.entry in entries for lot in self.lots.of_minute(minute)
+        )
 
     def _lags_until(self, node: Node, minute: int) -> int:
         """Up to when its lags of the minute are in a verdict of an observer before this one."""

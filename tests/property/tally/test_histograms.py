@@ -28,6 +28,12 @@ def test_the_sum_is_the_histogram_of_all(one, other):
     assert whole.clamped == sum(each < 0 for each in [*one, *other])
 
 
+@given(st.lists(st.integers(0, MOST_MS), max_size=50), st.integers(0, 60))
+def test_the_longest_are_those_of_the_longest(values, number):
+    chosen = sorted(values)[max(0, len(values) - number) :]
+    assert Histogram.of(np.array(values, np.int64)).longest(number) == Histogram.of(np.array(chosen, np.int64))
+
+
 @given(st.lists(st.integers(-10, 10**9), min_size=1, max_size=200), st.sampled_from([0.01, 0.5, 0.95, 0.99, 1.0]))
 def test_a_quantile_is_off_by_less_than_is_promised(values, share):
     exact = sorted(max(0, value) for value in values)[max(1, math.ceil(share * len(values))) - 1]

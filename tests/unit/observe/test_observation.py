@@ -420,7 +420,26 @@ def test_what_goes_once_its_minute_is_judged_is_no_duplicate_whoever_hears_it() 
         watched.take([*gone[2:], Report(EXPEL, "a", 4, 0, [Tally(went=of([2])), lag([500])])], DUE_MS + 14_000)
         watched.tick(DUE_MS + 15_000)
         expel = watched.written[MINUTE].hops[2]
-        assert (expel.went, expel.lag.went.count, expel.duplicates) == (4, 5, 1)
+        assert (expel.went, expel.lag.went.count, expel.duplicates) == (4, 4, 1)
+
+
+def test_what_is_done_once_more_makes_no_minute_late_that_is_judged() -> None:
+    """As when a day is processed again, in which a dead letter goes for the first time."""
+    for fate in ("dead", "went"):
+        for is_replaced in (False, True):
+            chain, watched = Chain(["went"] * 99 + [fate]), Watched()
+            first = 99 if fate == "dead" else 100
+            watched.take([*chain.said(), Report(EXPEL, "a", 0, 0, [lag([10] * first)])])
+            assert watched.settle(chain).up is Up.UP
+            if is_replaced:
+                watched = watched.again(DUE_MS + 9_000)
+                watched.take(chain.reports)
+            again = [Tally(went=of(range(100))), lag([3_600_000] * 100)]
+            watched.take([Report(EXPEL, "b", 0, 0, again)] * 2, DUE_MS + 10_000)
+            watched.tick(DUE_MS + 11_000)
+            found = watched.written[MINUTE]
+            assert (found.up, found.quantile_ms(0.95), found.went) == (Up.UP, 10, 100), (fate, is_replaced)
+            assert found.total("duplicates") == first
 
 
 def test_six_percent_that_are_not_delivered_are_down_although_the_rest_was_quick() -> None:
