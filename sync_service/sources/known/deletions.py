@@ -98,5 +98,11 @@ def _read(path: Path) -> dict[str, int] | None:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+    except OSError as error:  # `state_dir` is its user's alone
+        raise ConfigError(
+            f"what may be deleted cannot be read: {error.strerror}",
+            where=str(path),
+            next_step="run `enrich sync confirm` as the user of the sync service",
+        ) from error
     is_valid = isinstance(content, dict) and all(isinstance(number, int) for number in content.values())
     return content if is_valid else None

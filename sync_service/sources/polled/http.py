@@ -15,6 +15,9 @@ from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 _MOST_REPEATED = 10
 """Pages without a new row, one after the other. Rows that move from page to page make a few at most."""
 
+_MOST_EMPTY = 1_000
+"""Pages without any row, one after the other: where rows are filtered, many may have none."""
+
 
 class HttpSource:
     readings_until_deleted = 2
@@ -41,7 +44,7 @@ class HttpSource:
             yield Answer([rows], Progress(whole_at_ms=started, position=position))
 
     def _batches(self, pages: Pages) -> Iterator[pa.RecordBatch]:
-        decoder, seen, repeated = JsonRows(self._columns, self._reader.where), set[bytes](), 0
+        decoder, seen, repeated, empty = JsonRows(self._columns, self._reader.where), set[bytes](), 0, 0
         for page in pages.rows:
             batch = decoder.batch(page)
             fresh = batch if pages.is_one else _unseen(batch, self.key, seen)
@@ -51,6 +54,13 @@ class HttpSource:
                     f"its last {repeated} pages have only rows of earlier ones",
                     where=self._reader.where,
                     next_step="correct `next` and `parameter`: it may not know how it is asked for the next page",
+                )
+            empty = 0 if batch.num_rows else empty + 1
+            if empty > _MOST_EMPTY:
+                raise Retryable(
+                    f"it names a next page after {empty:,} pages without rows",
+                    where=self._reader.where,
+                    next_step="correct `rows` and `next`: its last page may name another, for rows that come later",
                 )
             yield fresh
 
