@@ -53,6 +53,8 @@ def depths(values: pa.BinaryArray) -> Indexes:
     is_quote = kinds == ord('"')
     is_quote[is_quote] = ~are_escaped(marks[is_quote], np.flatnonzero(content == ord("\\")))
     first = np.searchsorted(marks, starts)
+    # What the value before ends with escapes nothing of the next one.
+    is_quote[np.searchsorted(marks, starts[np.isin(starts, marks[kinds == ord('"')])])] = True
     # Counted from the start of each value: one that ends inside of a string must not turn the next one inside out.
     quotes = _since(np.cumsum(is_quote), first)
     steps = np.where((kinds == ord('"')) | (quotes % 2 == 1), 0, (kinds & 2).astype(np.int64) - 1)

@@ -44,6 +44,7 @@ def depth(value):
 
 
 @given(st.lists(st.tuples(nested, documents), min_size=1, max_size=4))
+@example([("{", b"\\")])
 def test_depths_are_right_also_behind_values_that_are_no_json(drawn):
     values = [each for value, other in drawn for each in (other, json.dumps(value).encode())]
     found = depths(among_others(values)).tolist()
