@@ -73,6 +73,8 @@ class Rounds:
         """Of what the source tells between two readings of all rows: there may be a round for each change."""
         self._rejected = Summed[str]()
         """By reason."""
+        self._shown: tuple[Mapping[str, float], Sequence[str]] | None = None
+        """Figures and warnings of the last reading."""
 
     def run(self, interval_s: float) -> None:
         """Goes on until the checkpoint raises, or Kafka."""
@@ -134,8 +136,9 @@ class Rounds:
         work = tools.directory / "work"
         with Differences(known, tools.encoder, tools.source.key, work, largest=tools.facts.largest) as differences:
             after = self._compared(ask, differences, progress)
-            if after is None:
+            if after is None:  # what was left out still is
                 self._reporter.progressed(lag=0)
+                self._show(*(self._shown or ({"rows": known.rows}, [])))
                 return
             counts = differences.counts
             tools.guard.require(counts, known.rows, SystemClock().now_ms())
@@ -224,7 +227,11 @@ class Rounds:
         hints = self._tools.source.hints
         if hints is not None and hints.lacks is not None:
             warnings.append(hints.lacks)
-        self._reporter.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
+        self._shown = {"rows": rows, "rejected": counts.rejected}, warnings
+        self._show(*self._shown)
+
+    def _show(self, figures: Mapping[str, float], warnings: Sequence[str]) -> None:
+        self._reporter.describe(figures, {"warnings": list(warnings)})
 
     def _log_counts(self, sums: Mapping[str, int], rejected: Mapping[str, int]) -> None:
         extra = {"route": self._reporter.status.name, "read": sums.get(_READ, 0)}

@@ -202,3 +202,18 @@ def test_a_file_is_read_again_if_another_instance_has_written_another_one_meanwh
     source.directory, source.origin = own, origin
     with source.running():
         wait_until(lambda: source.in_topic() == expected({1: "a", 2: "b"}), what="the rows of the file")
+
+
+def test_what_is_left_out_is_told_although_the_file_was_away_for_a_moment(source: SourceWorld) -> None:
+    source.make_topic(max_message_bytes="2000")
+    path = put(source, {1: "a", 7: "x" * 3_000})
+    away = path.with_suffix(".away")
+    with source.running() as service:
+        wait_until(lambda: has_read(service), what="a reading")
+        assert "larger than" in str(service.status("in").details["warnings"])
+        path.rename(away)
+        wait_until(lambda: service.status("in").state is RouteState.waiting, what="trouble")
+        away.rename(path)
+        wait_until(lambda: service.status("in").state is RouteState.running, what="the file")
+        assert service.status("in").counters["readings"] == 1
+        assert "larger than" in str(service.status("in").details["warnings"])
