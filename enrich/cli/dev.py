@@ -101,7 +101,9 @@ def status(directory: Directory = _DEFAULT, json: Json = False) -> None:
 
 @app.command()
 def logs(
-    server: Annotated[str | None, typer.Argument(help="kafka, redis, postgres, registry...; all if left out.")] = None,
+    server: Annotated[
+        str | None, typer.Argument(metavar="SERVER", help="kafka, redis, postgres, registry...; all if left out.")
+    ] = None,
     directory: Directory = _DEFAULT,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of last lines of each log.")] = 50,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Also print new lines, until Ctrl-C.")] = False,

@@ -23,7 +23,9 @@ def doctor(
         typer.Option("--config", "-c", help="The pipeline's configuration file; without it, less is checked."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per check.")] = False,
-    deadline: Annotated[float, typer.Option("--deadline", help="Seconds to wait for each server.", min=0.1)] = 10.0,
+    deadline: Annotated[
+        float, typer.Option("--deadline", metavar="SECONDS", help="Seconds to wait for each server.", min=0.1)
+    ] = 10.0,
 ) -> None:
     """Checks everything that is easily wrong, and changes nothing; exits with 1 if something is bad.
 

@@ -13,6 +13,7 @@ import typer
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.cli import config, demo, dev, doctor, init, masks, sink
+from enrich.cli.help import Root
 from enrich.cli.rejected import dlq, quarantine
 from enrich.cli.services import agent, expel, ingest, observe, rate, retrier, sync
 from enrich.cli.stage import package, run, stop
@@ -24,6 +25,7 @@ from enrich.cli.topics import moves, topics
 
 app = typer.Typer(
     name="enrich",
+    cls=Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -10,8 +10,12 @@ _Text = TypeVar("_Text", str, list[str])
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-KafkaDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
-ReadyDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
+KafkaDeadline = Annotated[
+    float, typer.Option("--deadline", metavar="SECONDS", help="Seconds to wait for the brokers.", min=0.1)
+]
+ReadyDeadline = Annotated[
+    float, typer.Option("--deadline", metavar="SECONDS", help="Seconds to wait until the table is ready.", min=0)
+]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
 Purges = Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")]
 

@@ -65,7 +65,8 @@ def _of_command(command: Any, name: str) -> Iterator[str]:
 
 
 def _metavar(part: Any) -> str:
-    return str(part.metavar or part.name.upper())
+    name = str(part.metavar or part.name.upper())
+    return (name if part.required else f"[{name}]") + ("..." if part.nargs != 1 else "")
 
 
 def _default(part: Any) -> str:

@@ -29,7 +29,7 @@ _SHOWN = 20
 _NONE = "no dead letter of enrich"
 
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters by name: TOPIC/PARTITION/OFFSET or key.")
+    list[str] | None, typer.Argument(metavar="LETTER", help="Letters by name: TOPIC/PARTITION/OFFSET or key.")
 ]
 Dlqs = Annotated[list[str] | None, typer.Option("--dlq", metavar="TOPIC", help="Only this DLQ; may be repeated.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only letters whose reason has this text in it.")]

@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="Records of a table's topic that co
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per record.")]
 Records = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by partition and offset, as listed."),
+    typer.Argument(metavar="PARTITION/OFFSET", help="Records by partition and offset, as listed."),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only records whose reason has this text in it.")]
 All = Annotated[bool, typer.Option("--all", help="All records, if nothing else is chosen.")]
@@ -34,7 +34,7 @@ All = Annotated[bool, typer.Option("--all", help="All records, if nothing else i
 @app.command("list")
 def list_(
     config: ConfigFile,
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, all tables.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Without it, all tables.")] = None,
     json: AsJson = False,
     deadline: ReadyDeadline = READY_S,
 ) -> None:

@@ -136,7 +136,9 @@ def audit(
 @app.command()
 def announce(
     config: ConfigFile,
-    text: Annotated[str, typer.Argument(help="What is going to be done, for whoever looks at the page.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What is going to be done, for whoever looks at the page.")
+    ],
     lasts: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long it takes, such as 30m.")] = "30m",
 ) -> None:
     """Announces an action: until it is over the observer wakes nobody for what it may cause. Losses are told anyway.

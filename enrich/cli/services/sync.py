@@ -27,7 +27,7 @@ def run(context: typer.Context, config: ConfigFile) -> None:
 def reconcile(
     context: typer.Context,
     config: ConfigFile,
-    routes: Annotated[list[str] | None, typer.Argument(metavar="[ROUTE]...", help="Without any, all.")] = None,
+    routes: Annotated[list[str] | None, typer.Argument(metavar="ROUTE", help="Without any, all.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Write what differs.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Also if rows would be deleted.")] = False,
     raise_generation: Annotated[
@@ -49,7 +49,7 @@ def confirm(
     config: ConfigFile,
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE...", help="Sources that are held; of many tables SOURCE/SCHEMA.TABLE."),
+        typer.Argument(metavar="SOURCE", help="Sources that are held; of many tables SOURCE/SCHEMA.TABLE."),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it, only report how many.")] = False,
     json: AsJson = False,
@@ -61,7 +61,7 @@ def confirm(
     become_program(context, _PROGRAM, "confirm", *sources, "-c", str(config), yes=yes, json=json)
 
 
-Routes = Annotated[list[str], typer.Argument(metavar="ROUTE...", help="Routes under sync.writeback.")]
+Routes = Annotated[list[str], typer.Argument(metavar="ROUTE", help="Routes under sync.writeback.")]
 
 
 @app.command()

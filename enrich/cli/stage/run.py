@@ -10,7 +10,7 @@ from enrich.cli.services.programs import become_program
 
 def run(
     context: typer.Context,
-    stage: Annotated[str, typer.Argument(help="The stage, by its name under `stages`.")],
+    stage: Annotated[str, typer.Argument(metavar="STAGE", help="The stage, by its name under `stages`.")],
     config: ConfigFile,
     master: Annotated[str, typer.Option(help="Spark's master: local[*], spark://host:7077, yarn, ...")] = "local[*,4]",
     start: Annotated[

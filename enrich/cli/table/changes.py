@@ -117,7 +117,7 @@ def put(
 
 def delete(
     table: TableName,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", callback=require_utf8, help="The rows' keys.")],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", callback=require_utf8, help="The rows' keys.")],
     config: ConfigFile,
     yes: Purges = False,
     json: AsJson = False,

@@ -24,7 +24,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def stats(
     config: ConfigFile,
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table; without it, all.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A table; without it, all.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per table.")] = False,
 ) -> None:
     """Shows rows, bytes, segments, history, completeness and memory of one table or of all.

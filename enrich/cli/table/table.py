@@ -31,7 +31,7 @@ _WHY_NOT = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}
 def get(
     table: TableName,
     keys: Annotated[
-        list[str], typer.Argument(metavar="KEY...", callback=require_utf8, help="Keys; for a cidr table, addresses.")
+        list[str], typer.Argument(metavar="KEY", callback=require_utf8, help="Keys; for a cidr table, addresses.")
     ],
     config: ConfigFile,
     from_topic: FromTopic = False,

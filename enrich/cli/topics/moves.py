@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 Follow = Annotated[bool, typer.Option("--follow", help="Also copy new records, until Ctrl-C.")]
 CutOver = Annotated[bool, typer.Option("--cutover", help="Wait until nobody writes, compare all keys, finish.")]
-Quiet = Annotated[float, typer.Option("--quiet", help="Seconds without a writer that a cutover needs.", min=0)]
-Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for such a quiet time.", min=0)]
+Quiet = Annotated[
+    float, typer.Option("--quiet", metavar="SECONDS", help="Seconds without a writer that a cutover needs.", min=0)
+]
+Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Seconds to wait for such a quiet time.", min=0)]
 
 
 def add_commands(app: typer.Typer) -> None:

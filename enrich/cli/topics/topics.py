@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="The topics of a pipeline: planned, made, checked, moved.")
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; without any, all.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; without any, all.")]
 _SIGNS = {"create": "[green]+[/]", "record": "[green]+[/]", "set": "[yellow]~[/]", "partitions": "[yellow]~[/]"}
 
 
