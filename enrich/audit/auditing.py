@@ -40,6 +40,9 @@ _log = logging.getLogger(__name__)
 _MARGIN_MS = 600_000
 """Clocks differ: records of a day are looked for so much earlier and later."""
 _DAY_MS = 86_400_000
+_DATING = (NodeKind.ingest, NodeKind.stage)
+"""These say when events happened. Where events come in at another node, verdicts have them in the minute in which that
+node told of them: there is nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def run_audit(pipeline: Pipeline, options: AuditOptions) -> Iterator[Audit]:
         )
     first = _start_ms(options.day) // 60_000
     claims = _claims(pipeline, cluster, _start_ms(options.day))
-    verdicts = _verdicts(pipeline, cluster, first)
+    dated = {evidence.way.name for evidence in chosen if evidence.way.hops[0].node.kind in _DATING}
+    verdicts = {key: verdict for key, verdict in _verdicts(pipeline, cluster, first).items() if key[0] in dated}
     logging.getLogger("py4j").setLevel(logging.WARNING)
     shown = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     spark = stage_session(

@@ -1,5 +1,6 @@
 """The audit of a day, from topics with real records. Nodes are played, so that they can say what is not so."""
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -118,6 +119,28 @@ def test_what_the_topics_have_not_is_lost_whatever_the_nodes_say(new_world: NewW
     people = audit(world, "--day", day, "--delivered", receipts)
     assert people.returncode == 1
     assert f"lost: {world.raw}/0/3, {world.raw}/0/30, {world.raw}/0/90\n" in people.stdout
+
+
+def test_minutes_in_which_expel_was_told_of_events_are_not_compared_with_those_in_which_they_happened(
+    new_world: NewWorld, cluster
+) -> None:
+    """Where events come in at a route of expel, nobody says of which minute they are."""
+    world, minute = new_world(), int(time.time()) // 60 - 5
+    document = json.loads(world.file.read_text())
+    document["expel"]["acme"]["topic"] = world.raw
+    world.file.write_text(json.dumps({key: each for key, each in document.items() if key not in ("ingest", "stages")}))
+    records = Records(world, cluster.connection["bootstrap.servers"])
+    records.came_in(10, minute * 60_000 + 30_000)
+    records.has_read(f"enrich.expel.{world.name}.acme", world.raw, 10)
+    world.goes_on_at(minute)
+    said = Tally("", None, world.of(range(10)), world.of(range(10)))
+    world.say("acme", said, at_ms=(minute + 1) * 60_000 + 5_000, reads=[Read(world.raw, 0, 0, 10)])
+    world.alive()
+    with observing(world.file):
+        assert (world.settled(minute).came, world.settled(minute + 1).came) == (0, 10)
+    found = audit(world, "--day", minute_text(minute)[:10], "--json")
+    told = [(each["minute"], each["in"], each["verdict"], each["differences"]) for each in lines(found)]
+    assert (found.returncode, told) == (0, [(minute_text(minute), 10, None, [])]), found.stderr
 
 
 def test_it_says_what_it_cannot_audit(new_world: NewWorld, tmp_path: Path, cluster) -> None:
