@@ -62,7 +62,8 @@ def _directory(pipeline: Pipeline, name: str) -> Path:
     source, _, table = name.partition("/")
     if source not in sources or (table and not sources[source].has_many_tables):
         what = f"there is no source {name}{hint(name, tuple(sources), 'sources')}"
-        raise ConfigError(what, where="sync.sources", next_step="`enrich sync status -c FILE` shows their names")
+        choices = f"choose from {', '.join(sources)}" if sources else "name some under `sync.sources`"
+        raise ConfigError(what, where="sync.sources", next_step=choices)
     if not sources[source].has_many_tables:
         return directory_of(pipeline, source)
     topic = topic_of_table(sources[source].topic, *table.split(".", 1)) if "." in table else None

@@ -28,7 +28,8 @@ _DONE = {
 def control(pipeline: Pipeline, options: argparse.Namespace) -> int:
     clients = Clients(pipeline)
     if not options.routes:
-        raise ConfigError("name the routes", next_step="`enrich sync status` lists them")
+        choices = ", ".join(plan.name for plan in chosen_plans(pipeline, []))
+        raise ConfigError("name the routes", next_step=f"choose from {choices}")
     for plan in chosen_plans(pipeline, options.routes):
         changed = _change(plan, clients, options.command)
         skipped = options.command == "resync" and any(changed.starts.values())

@@ -101,5 +101,5 @@ def _require_route(pipeline: "Pipeline", route: str) -> None:
     if route not in pipeline.expel:
         raise ConfigError(
             f"there is no route `{route}` under expel{hint(route, [*pipeline.expel], 'routes')}",
-            next_step="`enrich expel status -c FILE` lists them",
+            next_step=f"choose from {', '.join(pipeline.expel)}" if pipeline.expel else "name some under `expel`",
         )

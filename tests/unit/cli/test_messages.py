@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from enrich.base.errors import ConfigError
+from enrich.config import load
 from enrich.config.shape import every_key
+from sync_service.sources.command import asked
+from tests.support.commands import enrich
 from tests.support.typed import every_option, typed_problem
 
 ROOT = Path(__file__).parents[3]
@@ -64,6 +68,19 @@ def _split(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError:  # an apostrophe of the sentence
         return command.split()
+
+
+def test_who_names_what_the_file_does_not_have_is_told_what_it_has_though_no_program_runs(tmp_path: Path) -> None:
+    file = tmp_path / "plays.yaml"
+    file.write_text(
+        "name: plays\nkafka: {bootstrap_servers: 'h:1'}\n"
+        "expel: {acme: {topic: plays, to: {http: {url: 'https://h'}}}}\n"
+        "sync: {sources: {users: {topic: users, format: json, from: {file: {path: /users.csv, key: [id]}}}}}\n"
+    )
+    told = enrich("expel", "resume", "nobody", "-c", file)
+    assert (told.returncode, "choose from acme" in told.stderr) == (2, True), told
+    with pytest.raises(ConfigError, match="choose from users"):
+        asked(load(file), "nobody")
 
 
 @pytest.mark.parametrize("room", ROOMS)
