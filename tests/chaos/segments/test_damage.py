@@ -143,3 +143,17 @@ def test_after_a_start_of_the_system_nothing_is_believed_unread(monkeypatch):
         monkeypatch.setattr("stores.segments.read.reader.boot_id", lambda: "another")
         assert read_anew(directory)
         assert set(verified) == {path.name for name in SPECS for path in segments_of(directory, name)}
+
+
+def test_after_a_start_of_the_system_the_next_writer_believes_nothing_unread(monkeypatch):
+    """Its manifest is one of this start: from then on readers believe what that names."""
+    with fast_directory() as directory:
+        fill(directory)
+        named = {path.name for name in SPECS for path in segments_of(directory, name)}
+        verified = []
+        monkeypatch.setattr("stores.segments.file.MappedFile._verify", lambda file: verified.append(file.path.name))
+        open_writer(directory)
+        assert not verified
+        monkeypatch.setattr("stores.segments.write.restart.boot_id", lambda: "another")
+        open_writer(directory)
+        assert set(verified) == named

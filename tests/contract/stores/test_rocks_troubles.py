@@ -213,3 +213,22 @@ def test_a_store_that_may_open_no_more_files_goes_on_once_it_may(held, writer):
     assert plan_of(path, "users") == "a"
     writer.publish({"users": update(2, B), "events": update(2, B)})
     assert plan_of(path, "users") == "b"
+
+
+def test_what_could_not_be_written_is_neither_said_to_be_there_nor_passed_on(writer, monkeypatch):
+    """Readers would be told of rows that they do not find, and segments would have rows that the store has not."""
+    passed_on = []
+
+    class Mirror:
+        def follow(self, seq, _):
+            passed_on.append(seq)
+
+    writer.mirror(Mirror())
+    writer.publish({"users": update(0, A)})
+    before = writer.seq, dict(writer.tables)
+    with monkeypatch.context() as full:
+        full.setattr(Database, "flush", fails_with(Retryable("the disk is full")))
+        with pytest.raises(Retryable):
+            writer.publish({"users": update(1, B)})
+    assert (writer.seq, dict(writer.tables)) == before
+    assert passed_on == [writer.seq]

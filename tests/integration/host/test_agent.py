@@ -85,3 +85,21 @@ def test_who_asks_for_freshness_does_not_wait_for_the_next_round(cluster, topic,
     stands = [running.state().complete_through for _ in range(20)][-1]
     running.refresh()
     running.until(lambda state: state.complete_through > stands, "a later moment")
+
+
+def test_what_is_said_of_the_tables_is_of_the_seq_that_is_said_with_it(running, monkeypatch):
+    """A load ends in a thread of its own, also while the states are looked at."""
+    running.until(lambda state: state.ready, "the empty table")
+    agent, store, _ = running._running
+    state_of, left = agent._state_of, [store]
+
+    def state_and_publication(*given):
+        state = state_of(*given)
+        while left:
+            left.pop().publish({})
+        return state
+
+    monkeypatch.setattr(agent, "_state_of", state_and_publication)
+    running.refresh()
+    running.until(lambda _: not left, "a publication meanwhile")
+    assert agent.header.seq == store.seq

@@ -11,6 +11,7 @@ from enrich.host.claims.watch import Answer, TopicWatch
 from enrich.kafka import Topics
 from enrich.kafka.ends import ManyEnds
 from stores.clock import SystemClock
+from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
 
 
@@ -64,3 +65,28 @@ def test_a_topic_whose_leader_is_silent_holds_no_other_up(cluster, new_topic, si
             wait_until(lambda: answered(good), what="an answer about the other one")
         silent.back.set()
         wait_until(lambda: answered(bad), what="an answer once its leader is back")
+
+
+@pytest.mark.parametrize("how", ["together", "alone"])
+def test_an_answer_is_of_a_moment_before_it_was_asked_for(cluster, topic, monkeypatch, how):
+    """What comes while the request is on its way is not below the ends that it brings."""
+    clock, sent = ManualClock(), []
+    together, alone = ManyEnds.of, Topics.ends
+
+    def slowly(ask):
+        def ask_slowly(*given):
+            sent.append(clock.now_ms())
+            clock.advance(1_000)
+            return ask(*given)
+
+        return ask_slowly
+
+    def refused(*_):
+        raise Unreachable("no answer")
+
+    monkeypatch.setattr(ManyEnds, "of", slowly(together) if how == "together" else refused)
+    monkeypatch.setattr(Topics, "ends", slowly(alone))
+    with closing(TopicWatch([topic], cluster.connection, Clocks(clock, clock))) as watch:
+        answer = wait_until(lambda: watch.answers().get(topic), what="an answer")
+    assert isinstance(answer, Answer)
+    assert answer.asked.wall_ms == sent[0]

@@ -13,11 +13,13 @@ from enrich.base.errors import ConfigError, Unreachable, WouldLoseData
 from enrich.config import OnStale, Then
 from enrich.kafka import Topics
 from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress import pinning
 from enrich.stage.progress.checkpoint import Checkpoint
 from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.task.failures import from_report
 from enrich.stage.task.freshness import FreshnessRule, freshness_rules
 from enrich.stage.task.pin import Pin, PinnedTable
+from tests.support.clock import ManualClock
 from tests.support.stage.frames import source_of
 from tests.support.stage.runs import LOOKUP, Run, running
 from tests.support.waiting import GUARD_S, wait_until
@@ -298,6 +300,27 @@ def test_a_pin_has_no_ends_of_a_topic_that_was_recreated_while_they_were_asked_f
     with closing(TableEnds({"users": topic}, rules, cluster.connection)) as ends:
         pin = ends.newest().tables["users"]
     assert (pin.topic_id, pin.offsets) == (cluster.topics.topic_id(topic), {0: 1})
+
+
+def test_a_pin_is_of_a_moment_before_its_ends_were_asked_for(cluster, topic, monkeypatch):
+    """It is young enough by that, and what it may see of the past is reckoned from it."""
+    clock, real = ManualClock(), Topics.ends
+    sent: list[int] = []
+
+    def ends_once(self, names):
+        if sent:
+            raise Unreachable("no answer")
+        sent.append(clock.now_ms())
+        clock.advance(1_000)
+        return real(self, names)
+
+    monkeypatch.setattr(Topics, "ends", ends_once)
+    monkeypatch.setattr(pinning, "SystemClock", lambda: clock)
+    rules = [FreshnessRule("users", GUARD_S, None, OnStale.mark, Then.mark, history_ms=3_600_000)]
+    with closing(TableEnds({"users": topic}, rules, cluster.connection)) as ends:
+        pin = ends.newest()
+    assert pin.time_ms == sent[0]
+    assert pin.tables["users"].oldest_ms == sent[0] - 1_800_000
 
 
 def asked(ends):

@@ -8,6 +8,7 @@ import pytest
 
 from stores.errors import Retryable
 from stores.protocol import Decoded, KeyKind, TableSpec
+from stores.rocks.directory import Watermark
 from stores.segments.manifest import parse_manifest, read_raw_manifest
 from stores.table import Status
 from tests.contract.stores.store_under_test import COLUMNS, find, table, version
@@ -226,3 +227,19 @@ def reason(store, name, part):
     with suppress(Retryable):
         absent = parse_manifest(store.segments, read_raw_manifest(store.segments)).tables[name].absent
         return absent if absent is not None and part in absent else None
+
+
+def test_what_is_in_the_store_although_its_publication_failed_is_in_the_segments_too(store, monkeypatch):
+    """A write may fail once it is on the disk: nobody has passed its rows on."""
+
+    def fails(*_):
+        raise Retryable("the disk is full")
+
+    store.load("users", version("k1", 0, A), version("k2", 1, A))
+    store.until_mapped()
+    with monkeypatch.context() as full:
+        full.setattr(Watermark, "raise_to", fails)
+        with pytest.raises(Retryable):
+            store.publish("users", version("k1", 2, B))
+    store.publish("users", version("k2", 3, B))
+    store.assert_same("users", KEYS)

@@ -97,6 +97,8 @@ def test_what_was_committed_and_is_not_on_the_disk_yet_is_read_from_the_topic(cl
     assert (left.rows, left.positions) == (100, cluster.topics.end_offsets(compacted))
     assert follow(cluster, compacted, known) == 0, "it knows its own records, and the marker after them"
     assert known.positions == left.positions
+    cluster.produce(compacted, [(b"another", b"1")])
+    assert follow(cluster, compacted, known) == 1, "it stands where a marker would"
     left.close()
     producer.close()
 
