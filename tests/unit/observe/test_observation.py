@@ -251,6 +251,11 @@ def test_what_a_killed_ingest_could_not_say_is_known_from_the_stage_behind_it() 
     found = watched.settle(chain)
     assert (found.state, lost(found)) == (State.SETTLED, of([1]))
     assert [each.came for each in found.hops] == [3, 3, 2]
+    # It was not killed, and tells of it much later.
+    said = Tally(minute=MINUTE, came=of([2]), went=of([2]))
+    watched.take([Report(ENTRY, "after all", 0, 0, [said])], DUE_MS + 90_000)
+    found = watched.settle(chain, DUE_MS + 90_000 + 60_000 + SETTLE_MS)
+    assert (found.late, [each.came for each in found.hops]) == (0, [3, 3, 2])
 
 
 def test_what_comes_late_counts_in_its_minute_once_and_is_called_late() -> None:
@@ -1178,3 +1183,32 @@ def test_tallies_are_needed_from_the_first_word_of_what_is_open_although_its_min
     watched.take(of_stage, SAID_MS)
     watched.take([entry], DUE_MS + 3_600_000)
     assert watched.observation.checkpoint(DUE_MS + 3_601_000).from_ms < SAID_MS
+
+
+def test_what_a_stage_tells_of_after_all_is_not_lost_at_the_next_one_which_had_said_all_before() -> None:
+    """The endpoint's node is behind: the minute is still open when a dead letter of the first stage is replayed."""
+    second, between = Node("p", NodeKind.stage, "second"), "plays.between"
+    way = Way((Hop(ENTRY), Hop(STAGE, "second"), Hop(second, "acme"), Hop(EXPEL)), RAW)
+    observed, both, one, other = Observation([way], SETTLE_MS, Sla(1_000)), of([0, 1]), of([0]), of([1])
+    observed.begin(MINUTE)
+
+    def say(node: Node, at_ms: int, *tallies: Tally, reads: Sequence[Read] = ()) -> None:
+        observed.take(Report(node, node.name, at_ms, 0, tallies, reads), at_ms)
+
+    def tick(at_ms: int, *ends: int) -> MinuteVerdict:
+        places = {(topic, 0): end for topic, end in zip((RAW, between, OUT), ends, strict=True)}
+        observed.look(at_ms, places, {STAGE: [RAW], second: [between], EXPEL: [OUT]})
+        return next(each for each in observed.tick(at_ms + 500, at_ms + 500) if each.minute == MINUTE)
+
+    say(ENTRY, SAID_MS, Tally(minute=MINUTE, came=both, went=both))
+    dead = Tally(minute=MINUTE, came=both, went=one, dead=other)
+    say(STAGE, SAID_MS, dead, Tally("second", MINUTE, went=one), reads=[Read(RAW, 0, 0, 2)])
+    say(second, SAID_MS, Tally(came=one, went=one), Tally("acme", went=one), reads=[Read(between, 0, 0, 1)])
+    for node in (ENTRY, second, EXPEL):
+        say(node, DUE_MS)
+    assert tick(DUE_MS + 1_000, 2, 1, 1).reason == "expel acme is behind: 1 events are open"
+    say(STAGE, DUE_MS + 2_000, Tally(minute=MINUTE, went=other), Tally("second", MINUTE, went=other))
+    say(EXPEL, DUE_MS + 2_000, Tally(came=one, went=one), reads=[Read(OUT, 0, 0, 1)])
+    found = tick(DUE_MS + 3_000, 2, 2, 1)
+    assert (found.state, found.reason) == (State.OPEN, "stage second is behind: 1 events are open")
+    assert not lost(found)

@@ -54,3 +54,19 @@ def test_what_came_with_an_error_of_another_partition_is_given_out(monkeypatch: 
     following = consumer.assigned[-1]
     assert following[1] == 9
     assert found == [*range(following[0])], "what is not read again was given out"
+
+
+def test_all_that_was_said_until_then_is_given_out_only_if_the_last_record_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is still on its way may be all that a node had to say of a minute."""
+    said = encoded(Report(NODE, "a", 1, 0))[0]
+    consumer = Consumer([[message(0, 0, said)], [message(0, 1, said)]])
+    monkeypatch.setattr(reports, "new_store_consumer", lambda _: consumer)
+    topics = SimpleNamespace(offsets_at=lambda *_: {0: 0}, start_offsets=lambda _: {0: 0}, partitions=lambda _: [0])
+    reading = Reports({}, cast(Any, topics), "p.tallies")
+    reading.begin(0)
+    reading.poll(0)
+    reading.at_ends(9_000, {0: 2})
+    assert reading.until_ms == 1_000
+    reading.poll(0)
+    reading.at_ends(9_000, {0: 2})
+    assert reading.until_ms == 9_000
