@@ -1,6 +1,7 @@
 """One GET: within a time and a size, whatever the endpoint does. Messages never quote what it answered."""
 
 import http.client
+import select
 import ssl
 import time
 import zlib
@@ -180,7 +181,7 @@ class Fetcher:
     def _connection_to(self, parts: SplitResult) -> http.client.HTTPConnection:
         place, now_s = (parts.scheme, parts.netloc), self._clock()
         is_old = now_s - self._used_s > _IDLE_S or now_s - self._born_s > _LONGEST_LIFE_S
-        if self._connection is None or self._place != place or is_old:
+        if self._connection is None or self._place != place or is_old or _says_more(self._connection):
             self.close()
             self._born_s = now_s
             (host, port), timeout = place_of(parts), self._request.timeout_s
@@ -249,6 +250,15 @@ class Fetcher:
             self.close()
             why = getattr(error, "strerror", None) or type(error).__name__
             raise Unreachable(f"the endpoint does not answer: {why}", where=self._where) from error
+
+
+def _says_more(connection: http.client.HTTPConnection) -> bool:
+    """Whether something came that nobody has asked for, or its end: it would be taken for the next answer."""
+    if connection.sock is None:
+        return False
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -307,6 +308,30 @@ def test_a_stop_ends_an_attempt_to_connect_at_once(scheme: str, endpoint: Any) -
         with pytest.raises(Retryable, match="stopping"):
             reader.read(Known())
         assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("late", [whole(200, b'{"id": "late"}'), whole(408)])
+def test_what_comes_when_nobody_has_asked_is_not_taken_for_the_next_answer(late: bytes) -> None:
+    """It would be the row of another key. Proxies say 408 to a connection that is idle."""
+    sent = threading.Event()
+
+    def step(talk: Talk) -> bool:
+        talk.read()
+        talk.send(whole(200, body({"id": talk.request.line.split()[1]})))
+        if not sent.is_set():
+            time.sleep(0.1)  # behind the answer, and not in one piece with it
+            talk.send(late)
+            sent.set()
+        return True
+
+    with ScriptedEndpoint(step) as endpoint:
+        fetcher = Fetcher(Request(), "w", lambda: False)
+        for path in ("/a", "/b", "/c"):
+            fetched = fetcher.get(endpoint.url(path=path), Known())
+            assert fetched is not None and json.loads(fetched.body) == {"id": path}
+            sent.wait(60)
+        fetcher.close()
+        assert endpoint.connections == 2
 
 
 @pytest.mark.parametrize(("used_after_s", "connections"), [([50, 50], 1), ([61], 2), ([50] * 7, 2)])
