@@ -5,3 +5,8 @@ and `retrier` brings back those that wait for another try; beside them is what t
 
 A program of its own, with three roles. May import `enrich` and `stores`; nothing imports it.
 """
+
+from enrich.base.interrupts import quiet_ctrl_c
+
+# Before anything else is imported, which takes a second or two.
+quiet_ctrl_c()

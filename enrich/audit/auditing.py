@@ -27,7 +27,7 @@ from enrich.kafka.groups import committed
 from enrich.kafka.topic_settings import is_compacted
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.spark.profiles import source_options
-from enrich.stage.spark.session import stage_session
+from enrich.stage.spark.session import command_session
 from enrich.tally import MergedTally, Node, NodeKind, Origins
 from enrich.tally.origins import Range
 from enrich.verdict import MinuteVerdict
@@ -81,18 +81,14 @@ def run_audit(pipeline: Pipeline, options: AuditOptions) -> Iterator[Audit]:
     verdicts = {key: verdict for key, verdict in _verdicts(pipeline, cluster, first).items() if key[0] in dated}
     logging.getLogger("py4j").setLevel(logging.WARNING)
     shown = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
-    spark = stage_session(
-        f"enrich audit {pipeline.name}", master=options.master, settings={**shown, **options.settings}
-    )
-    try:
+    name, settings = f"enrich audit {pipeline.name}", {**shown, **options.settings}
+    with command_session(name, master=options.master, settings=settings) as spark:
         parts = [*_parts(pipeline, cluster, spark, chosen, marks, options.day)]
         count = sum(sum(part.ends.values()) - sum(part.starts.values()) for part in parts)
         _log.info("reading the day's topics", extra={"topics": len(parts), "records": count})
         judge = Judge(marks, claims, delivered)
         read = minutes(spark, source_options(pipeline.kafka), parts, first, first + PER_DAY - 1)
         yield Audit(_compared(chosen, judge, read, verdicts, first), skipped)
-    finally:
-        spark.stop()
 
 
 def _compared(

@@ -14,9 +14,11 @@ _LOOK_EVERY_S = 0.1
 
 
 def stop(
-    stage: Annotated[str, typer.Argument(help="The stage, by its name under `stages`.")],
+    stage: Annotated[str, typer.Argument(metavar="STAGE", help="The stage, by its name under `stages`.")],
     config: ConfigFile,
-    deadline: Annotated[float, typer.Option(help="Seconds to wait until the stage has ended.")] = 120.0,
+    deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds to wait until the stage has ended.")
+    ] = 120.0,
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="NAME=VALUE", help="A setting for Spark, as for the checkpoint's file system."),
@@ -32,7 +34,7 @@ def stop(
     from enrich.stage.progress.owner import NAME, require_own
     from enrich.stage.run.stopping import request_stop, require_drained
     from enrich.stage.spark.profiles import file_settings
-    from enrich.stage.spark.session import stage_session
+    from enrich.stage.spark.session import command_session
     from enrich.stage.spark.spark_settings import parse_settings
 
     pipeline = load(config)
@@ -41,18 +43,18 @@ def stop(
     where = pipeline.stages[stage].checkpoint
     # The stage's own settings: without them a checkpoint on an object store would not be found.
     settings = {**file_settings(pipeline.stages[stage]), **parse_settings(conf or []), "spark.master": "local[1]"}
-    spark = stage_session("enrich stop", master="local[1]", settings=settings)
-    try:
+    with command_session("enrich stop", master="local[1]", settings=settings) as spark:
         checkpoint = Checkpoint(spark, where)
         require_own(checkpoint, pipeline.name, stage)
+        told = f"the stage {stage} is asked to end; waits {deadline:g} s at most until it has drained"
         if checkpoint.read(NAME) is None and not checkpoint.has_progress():
             # One that starts for the first time may still load its tables: it heeds the marker, so this is no error.
-            typer.echo(
+            told = (
                 f"no driver of the stage {stage} has begun in {checkpoint.where} so far; waits {deadline:g} s for one "
-                "that starts. A relative checkpoint is looked for in the folder where `enrich stop` runs",
-                err=True,
+                "that starts. A relative checkpoint is looked for in the folder where `enrich stop` runs"
             )
         request_stop(checkpoint)
+        typer.echo(told, err=True)
         if not _has_ended(checkpoint, deadline):
             checkpoint.forget_stop()
             raise Unreachable(
@@ -61,8 +63,6 @@ def stop(
                 next_step="check its log; if batches are long, raise --deadline",
             )
         require_drained(checkpoint)
-    finally:
-        spark.stop()
     typer.echo(f"the stage {stage} has drained")
 
 

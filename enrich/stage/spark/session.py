@@ -2,11 +2,13 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -94,6 +96,39 @@ def stage_session(
     if logs_are_json():
         _log_json(spark)
     return spark
+
+
+@contextmanager
+def command_session(
+    name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """The session of a command, stopped after the block. Ctrl-C and SIGTERM end the process at once, and Java with it;
+    while Spark starts, as soon as it has."""
+    heard: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        heard.append(signum)
+
+    def note_again(context: SparkContext) -> None:  # noqa: ARG001 - the signature of a callback
+        signal.signal(signal.SIGINT, note)  # Spark has taken it for itself
+
+    # An exception while Java starts would leave it behind for good: it could not write its address any more, and would
+    # never see that this process has ended.
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        spark = stage_session(name, master=master, settings=settings, started=note_again)
+        # Nor later: in the middle of a request to Java it leaves tracebacks, and nothing can be asked after it.
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+        if heard:
+            signal.raise_signal(heard[0])
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -1,0 +1,49 @@
+"""Ctrl-C in a command that uses Spark, at whatever moment: nothing of it is left, and nothing odd is shown."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from enrich.stage.progress.checkpoint import STOP_MARKER
+from tests.integration.stage.run.test_run import stop_command
+from tests.support.waiting import GUARD_S, wait_until
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    source = {"topic": "in", "format": "json", "schema": "user_id string"}
+    stage = {"source": source, "sink": {"topic": "out"}, "checkpoint": str(tmp_path / "checkpoint")}
+    kafka = {"bootstrap_servers": "127.0.0.1:1"}
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(json.dumps({"name": "test", "kafka": kafka, "stages": {"enrich": stage}}))
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["Java starts", "it waits"])
+def test_a_stop_that_is_interrupted_leaves_no_java_and_no_traceback(
+    file: Path, tmp_path: Path, moment: str, number: signal.Signals
+) -> None:
+    marker = tmp_path / "checkpoint" / STOP_MARKER
+    with subprocess.Popen(
+        stop_command("enrich", file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as stopping:
+        process = psutil.Process(stopping.pid)
+        wait_until(lambda: any("java" in child.name() for child in process.children(recursive=True)), what="Java")
+        if moment == "it waits":
+            wait_until(marker.exists, what="the marker")
+        (java,) = [child for child in process.children(recursive=True) if child.name() == "java"]
+        try:
+            process.send_signal(number)
+            # Until Java, too, has closed it.
+            told, _ = stopping.communicate(timeout=GUARD_S)
+        finally:
+            if java.is_running():
+                java.kill()
+    assert stopping.returncode == -number
+    assert "Traceback" not in told and "Error" not in told, told
+    assert marker.exists() == (moment == "it waits")

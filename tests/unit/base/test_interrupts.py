@@ -1,0 +1,28 @@
+"""Ctrl-C while a program starts: people who have seen a mistake press it at once."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+# The signal comes when the first module of `enrich` beyond the program's own package is imported.
+_PROGRAM = """
+import importlib.abc, runpy, signal, sys
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "enrich.config":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "program", ["jobs.enrich_stage", "jobs.audit", "sync_service", "edge_service", "observe_service"]
+)
+def test_a_program_that_is_interrupted_while_it_imports_ends_by_the_signal_and_without_a_traceback(program):
+    done = subprocess.run([sys.executable, "-c", _PROGRAM, program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
