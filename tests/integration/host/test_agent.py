@@ -91,7 +91,8 @@ def test_what_is_said_of_the_tables_is_of_the_seq_that_is_said_with_it(running, 
     """A load ends in a thread of its own, also while the states are looked at."""
     running.until(lambda state: state.ready, "the empty table")
     agent, store, _ = running._running
-    state_of, left = agent._state_of, [store]
+    telling, left = agent._telling, [store]
+    state_of = telling._state_of
 
     def state_and_publication(*given):
         state = state_of(*given)
@@ -99,7 +100,7 @@ def test_what_is_said_of_the_tables_is_of_the_seq_that_is_said_with_it(running, 
             left.pop().publish({})
         return state
 
-    monkeypatch.setattr(agent, "_state_of", state_and_publication)
+    monkeypatch.setattr(telling, "_state_of", state_and_publication)
     running.refresh()
     running.until(lambda _: not left, "a publication meanwhile")
     assert agent.header.seq == store.seq
