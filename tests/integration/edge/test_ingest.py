@@ -282,10 +282,10 @@ def test_more_in_flight_than_allowed_is_refused_and_given_back(cluster, topic):
     with Served(plan_of(topic, in_flight=50_000), cluster.connection) as served:
         with closing(served.connect()) as holder:
             holder.sendall(HEAD + b"content-length: 45000\r\n\r\n" + b" " * 44_000)
-            wait_until(lambda: served.endpoint._held == 44_000)
+            wait_until(lambda: served.endpoint.figures.held == 44_000)
             status, headers, _ = served.post(" " * 10_000 + event("a"))
             assert (status, headers["retry-after"]) == (429, "1")
-        wait_until(lambda: served.endpoint._held == 0)
+        wait_until(lambda: served.endpoint.figures.held == 0)
         assert served.post(" " * 10_000 + event("a"))[0] == 200
 
 
