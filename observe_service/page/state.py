@@ -173,7 +173,10 @@ class State:
         for way in self._ways:
             ahead = {verdict.minute: verdict for verdict in open_now if verdict.route == way.name}
             minutes = range(now - _SHOWN_MINUTES, now + 1)
-            shown = (as_json(ahead[minute]) if minute in ahead else self._json(way.name, minute) for minute in minutes)
+            shown = (
+                {**as_json(ahead[minute]), "is_due": False} if minute in ahead else self._json(way.name, minute)
+                for minute in minutes
+            )
             found[way.name] = [each for each in shown if each is not None]
         oldest = now - _SHOWN_MINUTES
         self._shown = {key: known for key, known in [*self._shown.items()] if key[1] >= oldest}

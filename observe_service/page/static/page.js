@@ -36,12 +36,20 @@ function newest(way) {
   return found[found.length - 1] || null;
 }
 
+// The oldest minute that waits for a node which speaks. One that has just become due is judged in a moment.
+function heldUp(way) {
+  const found = (state.minutes[way] || []).filter((minute) => minute.state === "open" && minute.reason && minute.is_due !== false);
+  return found.length > 1 ? found[0] : null;
+}
+
 function showHealth() {
   let worst = "up", text = "";
   const verdicts = state.ways.map((way) => newest(way.name)).filter(Boolean);
   const down = verdicts.filter((verdict) => verdict.up === "down");
   const unknown = verdicts.filter((verdict) => verdict.up === "unknown");
-  if (!verdicts.length) { worst = "unknown"; text = "No minute is judged yet: the first verdict comes a few minutes after the first whole minute."; }
+  const held = state.ways.map((way) => heldUp(way.name)).find(Boolean);
+  if (held && !down.length) { worst = "unknown"; text = `Not judged since ${held.minute.slice(11, 16)}: ${held.route}: ${held.reason}`; }
+  else if (!verdicts.length) { worst = "unknown"; text = "No minute is judged yet: the first verdict comes a few minutes after the first whole minute."; }
   else if (down.length) { worst = "down"; text = `Down at ${down[0].minute.slice(11, 16)}: ${down[0].route}: ${down[0].why}`; }
   else if (unknown.length) { worst = "unknown"; text = `Unknown at ${unknown[0].minute.slice(11, 16)}: ${unknown[0].reason || "a node is silent"}`; }
   else text = `Up: nothing was lost, and events were in time, at ${verdicts[0].minute.slice(11, 16)}.`;

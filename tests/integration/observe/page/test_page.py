@@ -111,6 +111,27 @@ def test_silence_is_unknown_and_an_empty_page_says_so(page: Browser, new_world: 
         assert page.complaints() == []
 
 
+def test_minutes_that_a_node_holds_up_are_neither_up_nor_to_come(page: Browser, new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 4
+    world.goes_on_at(minute, read={"first": [f"{world.raw}/0/0"]})
+    world.chain(minute, [])
+    world.comes_in(10, minute * 60_000)
+    for each in (minute + 1, minute + 2):
+        some = world.of(range(5) if each == minute + 1 else range(5, 10))
+        world.say("plays", Tally("", each, some, some), at_ms=each * 60_000 + 30_000)
+    world.alive()
+    with observing(world.file) as observer:
+        observer.until_ready()
+        page.open(f"http://{observer.page}/")
+        for _ in range(2):  # it goes on to speak
+            world.say("first")
+            page.until(
+                "#health", lambda text: "Not judged since" in text and "first is behind: 5 events are open" in text
+            )
+        page.keep("held up")
+        assert page.complaints() == []
+
+
 def test_while_the_broker_is_away_it_says_since_when(page: Browser, tmp_path) -> None:
     with temporary_directory() as own:
         servers = own.up().bootstrap_servers
