@@ -13,6 +13,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from enrich.base.errors import CorruptState, EnrichError
+from enrich.host.claims.moments import Clocks
 from enrich.host.claims.watch import Answer
 from enrich.host.follow.tailer import Tailed
 from enrich.host.ipc.header import TableState
@@ -65,6 +66,8 @@ class LoaderKeeper:
         self._store = store
         self._threads = threads
         self._clock = clock
+        self._clocks = Clocks(clock)
+        self._looked = self._clocks.now()
         self._suspect = suspect
         self._stopping = threading.Event()
         saved = store.tables[table.name].complete_through
@@ -95,6 +98,7 @@ class LoaderKeeper:
         """Does nothing: the table has no topic."""
 
     def step(self) -> None:
+        self._go_back_with_the_clock()
         if self._running is not None:
             if self._running.done():
                 self._take(self._running)
@@ -157,6 +161,13 @@ class LoaderKeeper:
         self._stopping.set()
         if self._running is not None:
             self._running.cancel()
+
+    def _go_back_with_the_clock(self) -> None:
+        """If it was set back. What was read would else be of the future, and never old."""
+        now = self._clocks.now()
+        if self._through is not None:
+            self._through -= self._looked.wall_ms - self._looked.on_clock_of(now)
+        self._looked = now
 
     def _is_through(self, moment: int) -> None:
         self._through, self._to_be_through = moment, None

@@ -101,6 +101,21 @@ def test_a_missing_file_is_the_reason_and_later_its_absence_leaves_the_rows(fold
         assert agent.rows() == {"ann": 1}
 
 
+def test_rows_that_cannot_be_read_expire_in_their_time_though_the_clock_is_set_back(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", 0)
+    path, hour = tmp_path / "limits.csv", 3_600_000
+    clock = ManualClock(100 * hour)
+    put(path, "id,rps\nann,1\n")
+    with loader_agent(folder, section(path, more=", expire: 1h"), clock) as agent:
+        agent.until_ready()
+        path.unlink()
+        clock.advance(-10 * hour)
+        assert (agent.told_once_more().complete_through or 0) <= clock.now_ms()
+        assert agent.try_refresh("no such file").ready
+        clock.advance(hour)
+        agent.until(lambda state: not state.ready and not agent.rows(), "the end of its rows")
+
+
 def test_rows_that_were_dropped_are_not_ready_again_when_the_clock_is_set_back(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", 0)
     path, clock, hour = tmp_path / "limits.csv", ManualClock(), 3_600_000
