@@ -14,10 +14,10 @@ def joined(texts: Sequence[bytes]) -> bytes:
 
 
 def taken(raw: bytes, start: int, count: int, place: int) -> bytes:
-    """The one at this place of `count` texts that begin at `start`. If the ends are damaged, it is a wrong one."""
+    """The one at this place of `count` texts that begin at `start`. If the ends are damaged, none or a wrong one."""
     texts = start + _END.size * count
     if len(raw) < texts:
         return b""
     begin = _END.unpack_from(raw, start + _END.size * (place - 1))[0] if place else 0
     end = _END.unpack_from(raw, start + _END.size * place)[0]
-    return raw[texts + begin : texts + end]
+    return raw[texts + begin : texts + end] if texts + end <= len(raw) else b""
