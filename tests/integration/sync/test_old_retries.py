@@ -1,14 +1,16 @@
 """Whatever becomes of the configuration or the topic, what waits for another try ends in the store or in the DLQ."""
 
+from contextlib import closing
+
 from confluent_kafka import TopicPartition
 
-from enrich.kafka import DeliveringProducer, new_group_consumer
+from enrich.kafka import DeliveringProducer, kafka_errors, new_group_consumer
 from enrich.service.routes import RouteState
 from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.sync.service import Running, SyncWorld, running
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, when_reachable
 
 
 def names(service: Running) -> list[str]:
@@ -26,9 +28,13 @@ def test_what_waits_in_an_old_retry_topic_is_tried_and_goes_through_the_new_ones
     with DeliveringProducer(world.cluster.connection) as producer:
         for name in (b"done", b"older"):
             producer.produce(oldest, name, b'{"plan": "y", "rps": 3}', headers={"enrich.version": b"5"})
-    consumer = new_group_consumer(world.cluster.connection, group)
-    consumer.commit(offsets=[TopicPartition(oldest, 0, 1)], asynchronous=False)
-    consumer.close()
+    tried = TopicPartition(oldest, 0, 1)
+
+    def commit() -> None:
+        with kafka_errors(), closing(new_group_consumer(world.cluster.connection, group)) as consumer:
+            consumer.commit(offsets=[tried], asynchronous=False)
+
+    when_reachable(commit)  # the group is new: its coordinator may not be there yet
     with running(world.pipeline(world.to_redis(), retries=["1h"])) as service:
         wait_until(lambda: service.status().counters.get("rows_retried_later") == 2)
         wait_until(lambda: service.status().lag == 0)
