@@ -105,6 +105,10 @@ class Lots:
         they were under way when the first one began."""
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
+        self._closed: dict[tuple[Node, int], set[int | None]] = {}
+        """Those of them that were judged here: all that came in time was read."""
+        self.known_ms = 0
+        """Up to then all that was said is read, by the brokers' time."""
         self.placed: dict[Node, Placed] = {}
         self._early: dict[Node, list[tuple[int, Origins]]] = {}
         """What the node behind an entry has said, and when, of events whose lot was judged without them: the entry has
@@ -117,8 +121,8 @@ class Lots:
         """`at_ms`: when the brokers had it."""
         placed = self._placed_of(entry)
         fresh = placed.fresh(origins)
-        if minute is not None:
-            self._take_back(entry, minute, origins, at_ms)
+        if again := origins - fresh:
+            self._take_back(entry, minute, again, at_ms)
         if not fresh:
             return
         placed.origins |= fresh
@@ -130,17 +134,19 @@ class Lots:
                 if first_ms < lot.first_ms and some & fresh:
                     lot.first_ms = first_ms
 
-    def _take_back(self, entry: Node, minute: int, origins: Origins, at_ms: int) -> None:
+    def _take_back(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """What the entry says once more, as of a dead letter that is processed again, may be read before what it said
         first. The first word counts, whoever reads them in which order."""
-        came = minute_of(at_ms) if at_ms > self.due_ms(minute) else None
-        for other in [*self.of_minute(minute)]:
-            late = other.key.late
-            if other.key.entry != entry or late is None or (came is not None and came >= late):
-                continue
-            if again := other.origins & origins:
+        own, late, is_misdated = self._dated(minute, at_ms)
+        if minute is NO_MINUTE or is_misdated:
+            later = [lot for lot in self.open.values() if lot.key.late is None and lot.key.minute > own]
+        else:
+            later = [lot for lot in self.of_minute(own) if lot.key.late is not None and lot.key.late > (late or 0)]
+        for other in later:
+            if other.key.entry == entry and (again := other.origins & origins):
                 other.origins -= again
-                if (lot := self._lot(entry, minute, at_ms, 0)) is not None:  # else it is in a verdict already
+                other.misdated -= len(again) if is_misdated else 0
+                if (lot := self._lot(entry, minute, at_ms, len(again))) is not None:  # else it is in a verdict already
                     lot.origins |= again
 
     def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
@@ -190,7 +196,8 @@ class Lots:
 
     def close(self, lot: Lot) -> None:
         self.drop(lot)
-        self.judged.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
+        for known in (self.judged, self._closed):
+            known.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
 
     def raise_floors(self, now_ms: int, ends: Mapping[Place, int]) -> None:
         """Of each place: below it all is placed, and nothing is open. It is remembered by this number alone. `ends`:
@@ -236,17 +243,19 @@ class Lots:
     def forget_minutes(self, before: int) -> None:
         for key in [key for key in self.judged if key[1] < before]:
             del self.judged[key]
+            self._closed.pop(key, None)
 
     def _lot(self, entry: Node, minute: int | None, at_ms: int, count: int) -> Lot | None:
         """None: it is in a verdict already."""
-        came = minute_of(at_ms)
-        is_misdated = minute is not NO_MINUTE and not came - OLDEST <= minute <= came + AHEAD
-        minute = came if minute is NO_MINUTE or is_misdated else minute
-        late = came if at_ms > self.due_ms(minute) else None
+        said = minute
+        minute, late, is_misdated = self._dated(minute, at_ms)
         if minute < self.first_minute or (late is None and minute < self.next_minute):
             return None
         if late in self.judged.get((entry, minute), ()):
-            return None
+            if at_ms >= self.known_ms or late not in self._closed.get((entry, minute), ()):
+                return None
+            # It is said for the first time, and should be known: the clock of a broker is behind that of others.
+            return self._lot(entry, said, self.known_ms, count)
         key = LotKey(entry, minute, late)
         lot = self.open.get(key)
         if lot is None:
@@ -255,3 +264,10 @@ class Lots:
         lot.first_ms = min(lot.first_ms, at_ms)
         lot.misdated += count if is_misdated else 0
         return lot
+
+    def _dated(self, minute: int | None, at_ms: int) -> tuple[int, int | None, bool]:
+        """The minute in which it counts, the one of its coming if that is late, and whether its own cannot be true."""
+        came = minute_of(at_ms)
+        is_misdated = minute is not NO_MINUTE and not came - OLDEST <= minute <= came + AHEAD
+        minute = came if minute is NO_MINUTE or is_misdated else minute
+        return minute, came if at_ms > self.due_ms(minute) else None, is_misdated

@@ -220,6 +220,7 @@ class Observation:
     def tick(self, log_ms: int, now_ms: int) -> Sequence[MinuteVerdict]:
         """Verdicts that are new or have changed. `log_ms`: up to then all that nodes have said was given."""
         until = self._until(now_ms)
+        self.lots.known_ms = log_ms
         self._begin_minutes(log_ms)
         touched, self._touched = self._touched, set()
         oldest = minute_of(log_ms) - KEPT_MINUTES

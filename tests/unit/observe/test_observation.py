@@ -322,8 +322,32 @@ def test_what_is_said_twice_counts_by_its_first_word_in_whichever_order_both_are
                 lots.judged[ENTRY, MINUTE] = {None}
             for at_ms in words:
                 lots.told(ENTRY, MINUTE, of([7]), at_ms)
-            placed = {key.late: len(lot.origins) for key, lot in lots.open.items() if lot.origins}
-            assert placed == ({} if is_judged else {None: 1}), (is_judged, words)
+                lots.told(ENTRY, MINUTE - 3 * 1_440, of([8]), at_ms)  # of a time that cannot be true
+            placed = {key: (len(lot.origins), lot.misdated) for key, lot in lots.open.items() if lot.origins}
+            assert placed == ({} if is_judged else {LotKey(ENTRY, MINUTE, None): (2, 1)}), (is_judged, words)
+
+
+def test_what_a_broker_whose_clock_is_behind_has_taken_is_judged_too() -> None:
+    """By its time the events came before their minute was due, and they are read when it is judged."""
+    for behind_ms in (SETTLE_MS, 3_600_000):
+        chain, watched = Chain(["went"] * 10), Watched()
+        watched.observation.begin(MINUTE - 100)
+        watched.take(chain.said())
+        assert watched.settle(chain).came == 10
+        now_ms = DUE_MS + 10_000
+        some = of(range(10, 15))
+        watched.take([Report(ENTRY, "more", 0, 0, [Tally(minute=MINUTE, came=some, went=some)])], now_ms - behind_ms)
+        at_ms = watched.observation.lots.due_ms(now_ms // 60_000)
+        watched.observation.take(ALIVE, at_ms)
+        more = Chain(["went"] * 15)
+        more.said()
+        watched.take(report for report in more.reports[1:])
+        watched.observation.look(at_ms + 1_000, more.ends(), TOPICS)
+        for second in range(2, 6):
+            watched.observation.look(at_ms + second * 1_000, more.ends(), TOPICS)
+            watched.tick(at_ms + second * 1_000)
+        found = watched.written[MINUTE]
+        assert (found.came, found.went, found.late, found.state) == (15, 15, 5, State.SETTLED)
 
 
 def test_times_that_cannot_be_true_count_in_the_minute_in_which_the_event_came() -> None:
