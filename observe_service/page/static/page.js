@@ -107,12 +107,13 @@ function durations(verdict) {
 function showChain() {
   const box = $("chain"), way = state.ways.find((each) => each.name === chosenWay), verdict = chosenWay && newest(chosenWay);
   box.replaceChildren();
+  $("chain-of").textContent = verdict ? `Minute ${verdict.minute.slice(11, 16)} UTC. Times are p95s, from the time of the event on.` : "";
   if (!way) { box.append(el("p", "No events come into this pipeline.", "empty")); return; }
   way.hops.forEach((hop, index) => {
     const found = verdict && verdict.hops[index];
     if (index) {
-      const arrow = el("div", found ? ms(found.lag_in_ms.p95) : "–", "arrow");
-      arrow.title = "p95 from event time to arrival";
+      const arrow = el("div", found && found.lag_in_ms.p95 !== null ? `in after ${ms(found.lag_in_ms.p95)}` : "–", "arrow");
+      arrow.title = "p95 from the event's time to its arrival";
       box.append(arrow);
     }
     const node = el("div", null, "node");
@@ -189,8 +190,13 @@ const UPS = ["none", "up", "down", "unknown"];
 function showHeat() {
   const box = $("heat"), today = state.today[chosenWay];
   const nines = $("nines");
-  nines.textContent = !today || today.share === null ? "No minute of today is judged yet." :
-    `${(today.share * 100).toFixed(3)} % up: ${today.down.length} of ${today.up + today.down.length} judged minutes down, ${today.nines === 9 ? "none lost of the nines" : `${today.nines} nines for the day`}; ${state.sla.nines} nines are promised.${today.unknown ? ` ${today.unknown} unknown.` : ""}${today.down.length ? ` Down: ${today.down.slice(-10).map((minute) => minute.slice(11, 16)).join(", ")}${today.down.length > 10 ? " …" : ""}.` : ""}`;
+  if (!today || today.share === null) nines.textContent = "No minute of today is judged yet.";
+  else {
+    const down = today.down.length, judged = count(today.up + down);
+    const kept = down ? `${count(down)} of ${judged} judged minutes down, ${(today.share * 100).toFixed(3)} % up: a whole day with no more of them has ${today.nines} nines` : `All of ${judged} judged minutes were up`;
+    const names = down ? ` Down: ${today.down.slice(-10).map((minute) => minute.slice(11, 16)).join(", ")}${down > 10 ? " …" : ""}.` : "";
+    nines.textContent = `${kept}; ${state.sla.nines} nines are promised.${today.unknown ? ` ${count(today.unknown)} unknown.` : ""}${names}`;
+  }
   if (!cells) { box.replaceChildren(el("p", "No verdicts today.", "empty")); return; }
   const last = Math.floor((state.now_ms % 86400000) / 60000);
   if (box.children.length !== last + 1 || !box.firstElementChild.dataset.at) {
@@ -226,7 +232,7 @@ async function showMinute(at) {
   if (!found || found.error) { box.append(el("p", (found && found.error) || "The observer does not answer.", "empty")); return; }
   box.append(el("p", [`${found.state}, ${found.up}`, found.reason, found.why].filter(Boolean).join(": ")));
   const table = el("table"), head = el("tr"), fates = ["in", "out", "lost", "unknown", "dropped", "elsewhere", "dead", "waiting", "duplicates"];
-  for (const name of ["node", ...fates, "lag in p95", "lag out p95", "took p95"]) { const cell = el("th", name); cell.scope = "col"; head.append(cell); }
+  for (const name of ["node", ...fates, "lag in p95", "lag out p95", "took p95"]) { const cell = el("th", name); cell.scope = "col"; if (name !== "node") cell.className = "number"; head.append(cell); }
   const top = el("thead"); top.append(head); const body = el("tbody");
   for (const hop of found.hops) {
     const row = el("tr");
@@ -338,7 +344,8 @@ async function take(found) {
 $("way").addEventListener("change", async (event) => { chosenWay = event.target.value; chosenMinute = null; $("minute").hidden = true; await refreshDays(); showAll(); });
 $("heat").addEventListener("click", (event) => { if (event.target.dataset.at) showMinute(Number(event.target.dataset.at)); });
 $("heat").addEventListener("keydown", (event) => {
-  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 60, ArrowUp: -60 }, step = steps[event.key];
+  const row = getComputedStyle($("heat")).gridTemplateColumns.split(" ").length; // fewer on a phone
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row }, step = steps[event.key];
   if (step === undefined || !event.target.dataset.at) return;
   event.preventDefault();
   const next = Math.min(Math.max(Number(event.target.dataset.at) + step, 0), $("heat").children.length - 1);

@@ -1,6 +1,7 @@
 """The page in a real browser: each state that people may find it in."""
 
 import http.client
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,6 +16,14 @@ from tests.support.observe.observing import World, observing
 from tests.support.servers.browser import Browser, browser
 
 NewWorld = Callable[..., World]
+
+_TO_THE_RIGHT = """
+const is = (cell) => getComputedStyle(cell).textAlign;
+return [...document.querySelectorAll("tbody td.number")]
+  .filter((cell) => is(cell) !== is(cell.closest("table").tHead.rows[0].cells[cell.cellIndex]))
+  .map((cell) => cell.closest("table").id + ": " + cell.cellIndex);
+"""
+"""Columns whose heads do not stand where their numbers do."""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +99,9 @@ def test_a_loss_is_named(page: Browser, new_world: NewWorld) -> None:
         page.open(f"http://{observer.page}/")
         page.until("#alarms", lambda text: "2 of 10 events of a minute are lost" in text)
         page.until("#loss", lambda text: f"lost: {world.raw}/0/4-5" in text)
+        page.until(
+            "#nines", lambda text: re.match(r"1 of \d judged minutes down, [\d.]+ % up: a whole day", text) is not None
+        )
         page.keep("loss")
         assert page.complaints() == []
 
@@ -107,6 +119,12 @@ def test_silence_is_unknown_and_an_empty_page_says_so(page: Browser, new_world: 
     with observing(silent.file) as observer:
         page.open(f"http://{observer.page}/")
         page.until("#health", lambda text: "Unknown" in text and "ingest plays is silent" in text)
+        assert page.driver.execute_script(_TO_THE_RIGHT) == []
+        # On a phone too, words are not squeezed into the columns of minutes.
+        page.size(360, 740)
+        wide = page.driver.execute_script("return document.querySelector('#heat .empty').clientWidth")
+        assert wide > 200
+        page.size(1300, 900)
         page.keep("unknown")
         assert page.complaints() == []
 
