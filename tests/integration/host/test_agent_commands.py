@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from enrich.base.errors import Unreachable
+from enrich.base.errors import ConfigError
 from enrich.config import load
 from enrich.host.reader.reading import AgentReader
 from tests.support.processes import is_running
@@ -43,8 +43,8 @@ def test_a_missing_topic_is_the_reason_that_is_shown(config):
     text = config.read_text()
     config.write_text(text + "  other: {topic: nowhere, format: json, columns: 'a string'}\n")
     reader = AgentReader(load(config))
-    with pytest.raises(Unreachable, match=r"table other: .*nowhere"):
-        reader.wait_until_ready(deadline_s=8)
+    with pytest.raises(ConfigError, match="topic nowhere"):
+        reader.wait_until_ready(deadline_s=120)
     reader.close()
     done = enrich("status", "-c", config, "--json")
     assert done.returncode == 1
