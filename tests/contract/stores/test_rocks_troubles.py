@@ -232,3 +232,14 @@ def test_what_could_not_be_written_is_neither_said_to_be_there_nor_passed_on(wri
             writer.publish({"users": update(1, B)})
     assert (writer.seq, dict(writer.tables)) == before
     assert passed_on == [writer.seq]
+
+
+def test_what_was_decoded_before_a_load_ended_brings_no_row_back_that_the_load_has_not(held, writer):
+    """It was deleted meanwhile, and its topic has forgotten that."""
+    path, _ = held
+    prepared = writer.prepare("users", TableUpdate(row_versions([version("k", 1, A)]), {0: 6}))
+    load = writer.bulk("users")
+    load.add(row_versions([version("another", 5, B)]))
+    load.finish({0: 6})
+    writer.publish({"users": prepared})
+    assert plan_of(path, "users") is Status.MISS

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from enrich.host.reader.segments import SegmentsHold
-from stores.errors import CorruptState, Retryable
+from stores.errors import CorruptState, Fatal, Retryable
 from stores.protocol import KeyKind
 from stores.segments import Base, Change, Known, SegmentsReader, SegmentsWriter, Tiers, Written
 from stores.table import ROW_VERSIONS, HistoryFloor, Seq, Status, row_versions
@@ -121,6 +121,18 @@ def test_what_is_published_to_a_table_that_is_being_built_knows_of_other_partiti
     store.publish(writer, "users", version("k", 0, C, partition=1, timestamp=1_000))
     writer.take(build, base)
     assert store.plans("users", "k") == ["b"]
+
+
+def test_a_build_of_rows_that_no_longer_exist_is_not_taken(store):
+    """The table was loaded anew meanwhile."""
+    writer = store.writer()
+    store.publish(writer, "users", version("a", 0, A))
+    build = writer.build("users")
+    base = store.base(build, version("a", 0, A))
+    writer.publish(store.next_seq(), {"users": Change({0: 1}, load=2, lost="it was loaded anew")})
+    with pytest.raises(Fatal, match="was abandoned"):
+        writer.take(build, base)
+    assert writer.to_build["users"] == "it was loaded anew"
 
 
 @pytest.mark.parametrize("begun", ["lost", "while others answer"])

@@ -115,6 +115,23 @@ def test_a_load_asks_again_once_the_cleaner_may_have_come(loading):
     assert it.store.tables["users"].rows == 21
 
 
+@pytest.mark.parametrize("asks", [1, 2])
+def test_a_load_is_complete_up_to_a_moment_before_its_ends_were_asked_for(loading, monkeypatch, asks):
+    """What comes while the request is on its way is not below the ends that it brings."""
+    it, sent, ends_of = loading(), [], ModelSource.ends
+
+    def slowly(source):
+        ends = ends_of(source)
+        sent.append(it.world.now_ms)
+        it.later(1_000)
+        return ends
+
+    monkeypatch.setattr(ModelSource, "ends", slowly)
+    loaded = it.load(lambda: it.later(0 if asks == 1 else it.topic.settings.untouched_ms))
+    assert len(sent) == asks
+    assert it.store.tables["users"].complete_through == loaded.asked.wall_ms == sent[-1]
+
+
 def test_a_topic_that_is_made_again_while_it_is_read_leaves_the_table_as_it_was(loading):
     it = loading()
 
