@@ -70,7 +70,7 @@ def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) ->
     first, last = way.hops[0].node, way.hops[-1].node
     if first.kind is NodeKind.ingest:
         entry = pipeline.ingest[first.name]
-        url, own = _url(entry), _token(entry, token)
+        url, own = _url(first.name, entry), _token(entry, token)
         most = entry.max_events, entry.max_body
         return RatedWay(way.name, url, last, entry.event_time, lambda: HttpTarget(url, own), *most)
     topic = _topic(pipeline, first)
@@ -78,10 +78,10 @@ def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) ->
     return RatedWay(way.name, f"topic {topic}", last, None, lambda: KafkaTarget(connection, topic))
 
 
-def _url(entry: Ingest) -> str:
+def _url(name: str, entry: Ingest) -> str:
     host, port = reached_at(entry.listen)
     if not port:
-        raise ConfigError("the port 0 stands for any free one: nobody can send there", where="ingest.listen")
+        raise ConfigError("the port 0 stands for any free one: nobody can send there", where=f"ingest.{name}.listen")
     return f"http{'' if entry.tls is None else 's'}://{host}:{port}{entry.path}"
 
 

@@ -23,6 +23,7 @@ _OTHERS = {"--lock", "--operation", "--packages", "--resource-pattern-type"}
 _FILES = {"agent.log", "agent.sock"}
 _KEYS = {re.sub(r"<name>|\[\]", "", key) for key, _ in every_key()}
 _PARTS = {".".join(key.split(".")[:depth]) for key in _KEYS for depth in range(1, key.count(".") + 2)}
+_KNOWN = _PARTS | _FILES
 _SECTIONS = "|".join(sorted({key.partition(".")[0] for key in _KEYS}))
 
 
@@ -54,6 +55,12 @@ def problems(text: str) -> Iterator[str]:
         if typed_problem(words[:1]) is None and (problem := typed_problem(words)) is not None:
             yield f"enrich {command}: {problem}"
     if " " not in text:
+        # Where something is wrong. Settings of clients begin with `kafka`, too.
+        if (
+            re.fullmatch(rf"(?!kafka)(?:{_SECTIONS})(?:\.[a-z_\dX]+)*\.[a-z_\d]+", text)
+            and not {text, _unnamed(text)} & _KNOWN
+        ):
+            yield f"there is no key {text}"
         return
     if "kafka-acls" not in text:
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
@@ -61,6 +68,10 @@ def problems(text: str) -> Iterator[str]:
     for key in re.findall(rf"(?<![\w./-])((?:{_SECTIONS})(?:\.(?:<name>|[a-z_\d]+))+)", text):
         if key not in _FILES and key.replace("<name>", "") not in _PARTS:
             yield f"there is no key {key}: {text}"
+
+
+def _unnamed(key: str) -> str:
+    return re.sub(r"(?<=\.)X(?=\.|$)", "", key)
 
 
 def _split(command: str) -> list[str]:
@@ -96,6 +107,7 @@ def test_messages_name_commands_options_and_keys_that_there_are(room: str) -> No
         "add --sure",
         "raise topics.<name>.largest_message and apply it",
         "correct kafka.registry.address of it",
+        "ingest.listen",
     ],
 )
 def test_what_there_is_not_is_found(text: str) -> None:
