@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError
 
 from enrich.base.errors import Retryable
 from enrich.kafka import Topics
 from enrich.tally import Histogram, NodeKind, Origins, Report, Tally, decoded
 from enrich.tally.lags import Lag
-from enrich.tally.writing import TallyWriter
+from enrich.tally.writing import Reporter, TallyWriter
 from tests.support.waiting import wait_until
 
 
@@ -42,20 +43,23 @@ def test_while_the_topic_is_not_there_what_waits_is_bounded(writer: TallyWriter)
     assert reporter.is_idle
 
 
+Reported = Callable[[KafkaError | None, None], None]
+
+
 class Brokers:
     """In the place of a producer. They acknowledge a record when a test says so."""
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
-        self._reported: list[Callable[[None, None], None]] = []
+        self._reported: list[Reported] = []
 
-    def produce(self, _topic: str, value: bytes, _key: bytes, on_delivery: Callable[[None, None], None]) -> None:
+    def produce(self, _topic: str, value: bytes, _key: bytes, on_delivery: Reported) -> None:
         self._reported.append(on_delivery)
         self.values.append(value)
 
-    def acknowledge(self, number: int) -> None:
+    def acknowledge(self, number: int, error: KafkaError | None = None) -> None:
         wait_until(lambda: len(self.values) > number, what="the record")
-        self._reported[number](None, None)
+        self._reported[number](error, None)
 
     def reports(self) -> list[Report]:
         return [decoded(value) for value in self.values]
@@ -74,22 +78,39 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     return brokers
 
 
-def test_while_something_is_under_way_what_is_reported_meanwhile_is_not_said(brokers: Brokers) -> None:
-    """A node commits once it is: after a kill nobody would say it."""
+@pytest.fixture
+def reporter(brokers: Brokers) -> Iterator[Reporter]:
     topics = cast(Any, SimpleNamespace(ensure=lambda *_, **__: None))
     writer = TallyWriter({}, "plays", "plays.tallies", lambda: topics)
-    try:
-        wait_until(lambda: writer.is_ready, what="the topic")
-        reporter = writer.reporter(NodeKind.expel, "acme")
-        went = [Origins.of_ranges([("t", 0, offset, offset)]) for offset in range(2)]
-        reporter.report([Tally("", 1, went=went[0])])
-        reporter.report([Tally("", 1, went=went[1])])
-        brokers.acknowledge(0)
-        assert not reporter.is_said(0.2)
-        brokers.acknowledge(1)
-        assert reporter.is_said(60)
-        said = brokers.reports()
-        assert [tally.went for report in said for tally in report.tallies] == went
-        assert len({(report.reporter, report.sequence) for report in said}) == 2
-    finally:
-        writer.stop()
+    wait_until(lambda: writer.is_ready, what="the topic")
+    yield writer.reporter(NodeKind.expel, "acme")
+    writer.stop()
+
+
+def test_while_something_is_under_way_what_is_reported_meanwhile_is_not_said(
+    reporter: Reporter, brokers: Brokers
+) -> None:
+    """A node commits once it is: after a kill nobody would say it."""
+    went = [Origins.of_ranges([("t", 0, offset, offset)]) for offset in range(2)]
+    reporter.report([Tally("", 1, went=went[0])])
+    reporter.report([Tally("", 1, went=went[1])])
+    brokers.acknowledge(0)
+    assert not reporter.is_said(0.2)
+    brokers.acknowledge(1)
+    assert reporter.is_said(60)
+    said = brokers.reports()
+    assert [tally.went for report in said for tally in report.tallies] == went
+    assert len({(report.reporter, report.sequence) for report in said}) == 2
+
+
+def test_what_the_brokers_refuse_is_not_said_and_is_said_again_under_the_same_number(
+    reporter: Reporter, brokers: Brokers
+) -> None:
+    """Who has heard it nevertheless does not count it twice."""
+    reporter.report([Tally("", 1, went=Origins.of_ranges([("t", 0, 0, 0)]))])
+    brokers.acknowledge(0, KafkaError(KafkaError._MSG_TIMED_OUT))
+    assert not reporter.is_said(60)
+    brokers.acknowledge(1)
+    assert reporter.is_said(60)
+    first, second = brokers.reports()
+    assert second == first
