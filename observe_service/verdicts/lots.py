@@ -37,7 +37,12 @@ class Lot:
     """By the word of the node where they came in; once it is settled, of the node behind it too."""
     mentioned: Origins = field(default_factory=Origins)
     """By the node behind it; the entry may still do so."""
-    misdated: int = 0
+    misdated: Origins = field(default_factory=Origins)
+    """Those of them whose time cannot be true: how late they were counts in no minute."""
+
+    @property
+    def dated(self) -> Origins:
+        return self.origins - self.misdated
 
 
 @dataclass(slots=True)
@@ -126,7 +131,7 @@ class Lots:
         if not fresh:
             return
         placed.origins |= fresh
-        lot = self._lot(entry, minute, at_ms, len(fresh))
+        lot = self._lot(entry, minute, at_ms, fresh)
         if lot is not None:
             lot.origins |= fresh
             before = [(other.first_ms, other.mentioned) for other in self.of_minute(lot.key.minute)]
@@ -145,14 +150,14 @@ class Lots:
         for other in later:
             if other.key.entry == entry and (again := other.origins & origins):
                 other.origins -= again
-                other.misdated -= len(again) if is_misdated else 0
-                if (lot := self._lot(entry, minute, at_ms, len(again))) is not None:  # else it is in a verdict already
+                other.misdated -= again
+                if (lot := self._lot(entry, minute, at_ms, again)) is not None:  # else it is in a verdict already
                     lot.origins |= again
 
     def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """The node behind the entry knows of them. Whether the entry says so itself is seen when they are due."""
         fresh = self._placed_of(entry).fresh(origins)
-        lot = self._lot(entry, minute, at_ms, 0) if fresh else None
+        lot = self._lot(entry, minute, at_ms, Origins()) if fresh else None
         if lot is not None:
             lot.mentioned |= fresh
         elif fresh:
@@ -225,6 +230,7 @@ class Lots:
             placed.forget_topic(topic)
         for lot in self.open.values():
             lot.origins, lot.mentioned = without(lot.origins, topic), without(lot.mentioned, topic)
+            lot.misdated = without(lot.misdated, topic)
 
     def _placed_of(self, entry: Node) -> Placed:
         return self.placed.setdefault(entry, Placed())
@@ -245,8 +251,8 @@ class Lots:
             del self.judged[key]
             self._closed.pop(key, None)
 
-    def _lot(self, entry: Node, minute: int | None, at_ms: int, count: int) -> Lot | None:
-        """None: it is in a verdict already."""
+    def _lot(self, entry: Node, minute: int | None, at_ms: int, origins: Origins) -> Lot | None:
+        """`origins`: those of which its node tells. None: it is in a verdict already."""
         said = minute
         minute, late, is_misdated = self._dated(minute, at_ms)
         if minute < self.first_minute or (late is None and minute < self.next_minute):
@@ -255,14 +261,14 @@ class Lots:
             if at_ms >= self.known_ms or late not in self._closed.get((entry, minute), ()):
                 return None
             # It is said for the first time, and should be known: the clock of a broker is behind that of others.
-            return self._lot(entry, said, self.known_ms, count)
+            return self._lot(entry, said, self.known_ms, origins)
         key = LotKey(entry, minute, late)
         lot = self.open.get(key)
         if lot is None:
             due_ms = self.due_ms(minute if late is None else late)
             lot = self._begin(Lot(key, due_ms, at_ms))
         lot.first_ms = min(lot.first_ms, at_ms)
-        lot.misdated += count if is_misdated else 0
+        lot.misdated |= origins if is_misdated else Origins()
         return lot
 
     def _dated(self, minute: int | None, at_ms: int) -> tuple[int, int | None, bool]:

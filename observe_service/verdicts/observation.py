@@ -349,7 +349,7 @@ class Observation:
         standing.add(at, unknown)
         standing.lots.append(lot.key.late)
         standing.late += len(lot.origins) if lot.key.late is not None else 0
-        standing.misdated += lot.misdated
+        standing.misdated += len(lot.misdated)
         is_unknown = bool(unknown) or state is not State.SETTLED
         if lot.key.late is None or is_unknown:
             standing.state, standing.reason = (State.UNKNOWN if is_unknown else State.SETTLED), why or reason
@@ -401,7 +401,7 @@ class Observation:
         for way in self._by_entry[lot.key.entry]:
             del self._progress[lot.key, way.name]
         for node in self._nodes_behind[lot.key.entry]:
-            self._gone.closed(node, lot.key.minute, len(self.books.of(node).went & lot.origins))
+            self._gone.closed(node, lot.key.minute, len(self.books.of(node).went & lot.dated))
         self._is_over(lot.key.entry, lot.origins)
 
     def _follow(self) -> set[tuple[str, int]]:
@@ -457,7 +457,7 @@ class Observation:
         before, lag = self._times_before(node, minute), self.books.lag(node, minute)
         gone = self._gone.of(node, minute)
         for lot in self.lots.of_minute(minute):
-            gone += len(self.books.of(node).went & lot.origins)
+            gone += len(self.books.of(node).went & lot.dated)
         duplicates = self.books.again(node, minute) + max(0, lag.went.count - gone)
         return Times(before.lag + lag, before.duplicates + duplicates)
 

@@ -323,7 +323,7 @@ def test_what_is_said_twice_counts_by_its_first_word_in_whichever_order_both_are
             for at_ms in words:
                 lots.told(ENTRY, MINUTE, of([7]), at_ms)
                 lots.told(ENTRY, MINUTE - 3 * 1_440, of([8]), at_ms)  # of a time that cannot be true
-            placed = {key: (len(lot.origins), lot.misdated) for key, lot in lots.open.items() if lot.origins}
+            placed = {key: (len(lot.origins), len(lot.misdated)) for key, lot in lots.open.items() if lot.origins}
             assert placed == ({} if is_judged else {LotKey(ENTRY, MINUTE, None): (2, 1)}), (is_judged, words)
 
 
@@ -469,6 +469,23 @@ def test_what_is_done_once_more_makes_no_minute_late_that_is_judged() -> None:
             found = watched.written[MINUTE]
             assert (found.up, found.quantile_ms(0.95), found.went) == (Up.UP, 10, 100), (fate, is_replaced)
             assert found.total("duplicates") == first
+
+
+def test_events_of_times_that_cannot_be_true_hide_no_duplicates() -> None:
+    """How late they were counts in no minute."""
+    odd = Tally(minute=MINUTE - 3 * 1_440, came=of(range(10, 15)), went=of(range(10, 15)))
+    for is_late in (False, True):
+        chain, watched = Chain(["went"] * 15), Watched()
+        said = chain.said()
+        entry = replace(said[0], tallies=[Tally(minute=MINUTE, came=of(range(10)), went=of(range(10))), odd])
+        watched.take([entry, *said[1:], Report(EXPEL, "a", 0, 0, [lag([10] * 12)])])
+        found = watched.settle(chain)
+        if is_late:
+            watched = watched.again(DUE_MS + 9_000)
+            watched.take([Report(EXPEL, "b", 0, 0, [Tally(went=of(range(2))), lag([900_000] * 2)])], DUE_MS + 10_000)
+            watched.tick(DUE_MS + 11_000)
+            found = watched.written[MINUTE]
+        assert (found.came, found.misdated, found.total("duplicates")) == (15, 5, 4 if is_late else 2)
 
 
 def test_six_percent_that_are_not_delivered_are_down_although_the_rest_was_quick() -> None:
