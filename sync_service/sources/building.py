@@ -23,7 +23,7 @@ from enrich.config.groups import source_group
 from enrich.config.sections.sync.sources import tables_topic
 from enrich.endpoints.pages import Next, PagesReader, Paging
 from enrich.endpoints.pages.configured import request_of, shown
-from enrich.kafka import librdkafka_settings
+from enrich.kafka import Connection, librdkafka_settings
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 from stores.external.postgres.reading import PostgresReader
@@ -39,6 +39,9 @@ from sync_service.sources.polled.source import Source
 from sync_service.sources.route import Connections, SourceRoute, SourceWork
 
 Stopping = Callable[[], bool]
+
+_SILENCE, _SILENCE_MS = "max.poll.interval.ms", 300_000
+"""After this Kafka gives the turn to another instance; and the client's default."""
 
 
 def source_routes(pipeline: Pipeline) -> list[SourceRoute | LogRoute]:
@@ -67,12 +70,22 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | L
         release=pipeline.release,
     )
     roles = (Role.producer, Role.consumer, Role.common)
-    connections = Connections(*(librdkafka_settings(pipeline.kafka, role) for role in roles))
+    producer, consumer, common = (librdkafka_settings(pipeline.kafka, role) for role in roles)
+    connections = Connections(producer, _patient(consumer, source.from_.http), common)
     postgres = source.from_.postgres
     if postgres is not None and postgres.follow is Follow.log:
         return log_route(pipeline, name, source, postgres, work, connections)
     encoder = partial(encoder_for, source, pipeline.kafka)
     return SourceRoute(work, connections, encoder, partial(_source, source, directory))
+
+
+def _patient(consumer: Connection, http: HttpOrigin | None) -> Connection:
+    """Nothing is heard of a source while it waits for an answer: its turn may be silent for as long as two take, of
+    which the first may be lost with a connection that was kept."""
+    longest_ms = 0 if http is None else 2 * _milliseconds(http.timeout) + 5_000
+    if longest_ms <= int(consumer.get(_SILENCE, _SILENCE_MS)):
+        return consumer
+    return {**consumer, _SILENCE: longest_ms}
 
 
 def _source(source: SyncSource, directory: Path, stopping: Stopping) -> Source:

@@ -179,7 +179,26 @@ def test_an_endpoint_that_wants_to_be_left_alone_for_long_is_read_to_its_end(sou
     source.client = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 7_000, "heartbeat.interval.ms": 1_000}
     with ScriptedEndpoint(limited) as endpoint:
         http = {"url": endpoint.url(), "rows": "/data", "next": "offset", "key": ["id"], "columns": "id bigint"}
-        source.origin = {"http": http}
+        source.origin = {"http": {**http, "timeout": "1s"}}
         status = source.run_once()
     assert asked == ["0", "1", "1", "2"]
+    assert status.last_error is None
+
+
+def test_an_answer_may_take_longer_than_a_member_of_a_group_may_be_silent(source: SourceWorld) -> None:
+    readings: list[str] = []
+
+    def slow(talk: Talk) -> bool:
+        talk.read()
+        readings.append(talk.request.line)
+        talk.ended.wait(12)
+        talk.send(whole(200, b'[{"id": 1}]'))
+        return True
+
+    source.make_topic()
+    source.client = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 7_000, "heartbeat.interval.ms": 1_000}
+    with ScriptedEndpoint(slow) as endpoint:
+        source.origin = {"http": {"url": endpoint.url(), "key": ["id"], "columns": "id bigint", "timeout": "40s"}}
+        status = source.run_once()
+    assert len(readings) == 1
     assert status.last_error is None
