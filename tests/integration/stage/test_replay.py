@@ -302,25 +302,46 @@ def test_a_pin_has_no_ends_of_a_topic_that_was_recreated_while_they_were_asked_f
     assert (pin.topic_id, pin.offsets) == (cluster.topics.topic_id(topic), {0: 1})
 
 
+class OneAnswer:
+    """The brokers take a second to give the ends, and give them once."""
+
+    def __init__(self, monkeypatch):
+        self.clock = ManualClock()
+        self.asked_ms = self.clock.now_ms()
+        ends, left = Topics.ends, [None]
+
+        def ends_once(topics, names):
+            if not left:
+                raise Unreachable("no answer")
+            left.pop()
+            self.clock.advance(1_000)
+            return ends(topics, names)
+
+        monkeypatch.setattr(Topics, "ends", ends_once)
+        monkeypatch.setattr(pinning, "SystemClock", lambda: self.clock)
+
+
 def test_a_pin_is_of_a_moment_before_its_ends_were_asked_for(cluster, topic, monkeypatch):
-    """It is young enough by that, and what it may see of the past is reckoned from it."""
-    clock, real = ManualClock(), Topics.ends
-    sent: list[int] = []
-
-    def ends_once(self, names):
-        if sent:
-            raise Unreachable("no answer")
-        sent.append(clock.now_ms())
-        clock.advance(1_000)
-        return real(self, names)
-
-    monkeypatch.setattr(Topics, "ends", ends_once)
-    monkeypatch.setattr(pinning, "SystemClock", lambda: clock)
+    """What it may see of the past is reckoned from it."""
+    brokers = OneAnswer(monkeypatch)
     rules = [FreshnessRule("users", GUARD_S, None, OnStale.mark, Then.mark, history_ms=3_600_000)]
     with closing(TableEnds({"users": topic}, rules, cluster.connection)) as ends:
         pin = ends.newest()
-    assert pin.time_ms == sent[0]
-    assert pin.tables["users"].oldest_ms == sent[0] - 1_800_000
+    assert pin.time_ms == brokers.asked_ms
+    assert pin.tables["users"].oldest_ms == brokers.asked_ms - 1_800_000
+
+
+def test_a_pin_that_is_older_than_the_rows_of_its_tables_may_be_is_none(cluster, topic, monkeypatch):
+    """A batch would be given rows that its stage calls too old."""
+    brokers = OneAnswer(monkeypatch)
+    rules = [FreshnessRule("users", 5.0, 60_000, OnStale.wait, Then.fail)]
+    with closing(TableEnds({"users": topic}, rules, cluster.connection)) as ends:
+        assert ends.newest().time_ms == brokers.asked_ms
+        brokers.clock.advance(59_000)
+        assert ends.newest().time_ms == brokers.asked_ms
+        brokers.clock.advance(1)
+        with pytest.raises(Unreachable, match="did not give the tables' end offsets"):
+            ends.newest()
 
 
 def asked(ends):
