@@ -105,6 +105,8 @@ class FileReader:
         with self._errors():
             system = self._opened()
             before = system.info(self._inner)
+            if before.get("type") == "other":
+                raise ConfigError("it is a pipe or a device, and no file", where=self._where)
             modified = before.get("mtime")
             if isinstance(modified, int | float) and not self._rests(_look(before), self._now_s() - modified):
                 raise self._changing("was written this moment")

@@ -364,3 +364,15 @@ def test_a_copy_that_finds_no_room_is_not_said_to_be_trouble_of_the_file(tmp_pat
         pass
     assert raised.value.what == "the disk is full"
     assert raised.value.where == str(work / "copy")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, kind):
+    """A pipe has no content until somebody writes into it, and a device may have no end."""
+    path = tmp_path / "users.csv"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="no file"), FileReader(str(path), FileFormat.csv).copied(tmp_path / "work"):
+        pass
