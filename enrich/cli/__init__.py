@@ -3,3 +3,8 @@
 Modules here must not import anything heavy at the top, so that `enrich --help` stays instant: a command imports what
 it needs when it runs.
 """
+
+from enrich.base.interrupts import quiet_ctrl_c
+
+# Before typer, which keeps the hook that it finds.
+quiet_ctrl_c()

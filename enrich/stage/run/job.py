@@ -62,9 +62,7 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
         )
         with _said_of_a_dead_jvm(spark):
             try:
-                # Once more: Spark takes Ctrl-C for itself when it starts.
-                with _signals_set(stop):
-                    StageRun(spark, pipeline, name, settings, options, stop).run()
+                StageRun(spark, pipeline, name, settings, options, stop).run()
             finally:
                 spark.stop()
 

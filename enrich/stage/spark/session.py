@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -69,7 +70,7 @@ def stage_session(
 ) -> SparkSession:
     """Starts Spark, or joins the session that spark-submit made. `settings` are the user's and override ours.
 
-    `started` is called when tasks can run, a second before there is a session.
+    `started` is called when tasks can run, a second before there is a session. Who heeds Ctrl-C now does so after it.
     """
     given = dict(settings or {})
     chosen = master or given.get("spark.master") or os.environ.get("MASTER")
@@ -87,9 +88,14 @@ def stage_session(
     wanted: dict[str, Any] = {**own, **given}
     # PySpark logs each expression that it cannot resolve, with a page of Java. Our own error says the same in a line.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    heeds = signal.getsignal(signal.SIGINT)
     with deaf_children(), _said_in_a_line():
+        context = SparkContext.getOrCreate(SparkConf().setAll(list(wanted.items())))
+        # Spark has taken Ctrl-C for itself: it would ask Java to cancel jobs, in the middle of another request.
+        if heeds is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, heeds)
         if started is not None:
-            started(SparkContext.getOrCreate(SparkConf().setAll(list(wanted.items()))))
+            started(context)
         spark = SparkSession.builder.config(map=wanted).getOrCreate()
     if submitted:
         _require_connector(spark)
@@ -109,14 +115,11 @@ def command_session(
     def note(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
         heard.append(signum)
 
-    def note_again(context: SparkContext) -> None:  # noqa: ARG001 - the signature of a callback
-        signal.signal(signal.SIGINT, note)  # Spark has taken it for itself
-
     # An exception while Java starts would leave it behind for good: it could not write its address any more, and would
     # never see that this process has ended.
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        spark = stage_session(name, master=master, settings=settings, started=note_again)
+        spark = stage_session(name, master=master, settings=settings)
         # Nor later: in the middle of a request to Java it leaves tracebacks, and nothing can be asked after it.
         for number in before:
             signal.signal(number, signal.SIG_DFL)

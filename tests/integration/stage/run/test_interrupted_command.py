@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -10,7 +11,21 @@ import pytest
 
 from enrich.stage.progress.checkpoint import STOP_MARKER
 from tests.integration.stage.run.test_run import stop_command
+from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.waiting import GUARD_S, wait_until
+
+_SESSION = """
+import signal, sys
+from enrich.stage.spark.session import stage_session
+heard = []
+signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+interrupt = lambda *_: signal.raise_signal(signal.SIGINT)
+settings = {"spark.driver.extraJavaOptions": sys.argv[1]}
+spark = stage_session("test", master="local[1]", settings=settings, started=interrupt)
+interrupt()
+print(len(heard))
+spark.stop()
+"""
 
 
 @pytest.fixture
@@ -47,3 +62,9 @@ def test_a_stop_that_is_interrupted_leaves_no_java_and_no_traceback(
     assert stopping.returncode == -number
     assert "Traceback" not in told and "Error" not in told, told
     assert marker.exists() == (moment == "it waits")
+
+
+def test_who_heeds_ctrl_c_does_so_while_and_after_spark_starts() -> None:
+    command = [sys.executable, "-c", _SESSION, quick_jvm()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
