@@ -22,7 +22,9 @@ from observe_service.alarms.causes import (
     HEADROOM,
     LAG,
     LOSS,
+    VERDICTS,
     Cause,
+    HeldUp,
     MinuteCauses,
     headroom,
     not_answering,
@@ -42,6 +44,8 @@ from observe_service.watching.verdict_log import Written
 _log = logging.getLogger("enrich.observe")
 
 _STOP_S = 20.0
+_READS_ON_MS = 60_000
+"""Before what nodes said longer ago is read, it is not known which minutes wait."""
 
 
 def run(pipeline: Pipeline) -> int:
@@ -95,6 +99,7 @@ class Watch:
         self._causes = {
             way.name: MinuteCauses(way.name, observe.loss.alarm, promise_ms) for way in self.observer.observation.ways
         }
+        self._held_up = HeldUp(round(observe.loss.settle.total_seconds()) // 60)
         self._lock = threading.Lock()
         """Over the board: the webhook's thread says what is sent."""
         self._write_alarm: Callable[[Alarm], None] = lambda _: None
@@ -183,6 +188,9 @@ class Watch:
         for of_way in self._causes.values():
             yield from of_way.now()
         observation, log_ms = self.observer.observation, self.observer.health.log_ms
+        with self.observer.lock:
+            held_up = observation.held_up()
+        yield from self._held_up.now(held_up, minute_of(log_ms))
         yield from silences(observation.nodes, observation.books.heard_ms, log_ms, self._listens_ms)
         yield from of_statuses(programs)
         yield from headroom(self.state.peak_per_s(), self.state.rating_per_s(), self._observe.rating.m)
@@ -192,6 +200,8 @@ class Watch:
         observation = self.observer.observation
         yield from not_heard(observation.nodes, observation.books.heard_ms, self._listens_ms)
         yield from not_answering(programs)
+        if self.observer.clock.now_ms() - self.observer.health.log_ms > _READS_ON_MS:
+            yield VERDICTS  # after a start it reads again what minutes wait for
         if self.observer.ratings is None:
             yield HEADROOM
 

@@ -7,13 +7,17 @@ from typing import Any
 
 from enrich.tally import Node, NodeKind
 from enrich.verdict import MinuteVerdict, State, Up
+from enrich.verdict.minute import minute_text
 from enrich.verdict.ways import node_name
 
 _CALM_MINUTES = 5
 """So many minutes in a row are fine before a cause is over: it would be said again and again."""
 _MOST_MINUTES = 2_880
 _SILENT_MS = 60_000
+_HELD_MINUTES = 10
+"""So long after it was due a minute may wait for a node before that is a cause: no alarm on loss or lag can come."""
 HEADROOM = "headroom"
+VERDICTS = "verdicts/"
 LOSS, LAG = "loss", "lag"
 AGENT = "agent"
 """The program that says how tables are."""
@@ -120,6 +124,27 @@ class MinuteCauses:
             known.again(minute)
         elif minute > self.newest - _CALM_MINUTES:  # else it is over already
             self._since[kind] = _Standing(cause, minute)
+
+
+@dataclass
+class HeldUp:
+    """Ways of which nothing is judged, since a node is behind, has ended, or is silent."""
+
+    settle_minutes: int
+    _held: set[str] = field(default_factory=set)
+
+    def now(self, oldest: Mapping[str, tuple[int, str]], log_minute: int) -> Iterator[Cause]:
+        """`oldest`: of each way the minute that has waited longest, and why. `log_minute`: up to then all that nodes
+        have said is known."""
+        for way, (minute, reason) in oldest.items():
+            # Over only when it waits for less: one that stays just as far behind would come and go.
+            most = _HELD_MINUTES - _CALM_MINUTES if way in self._held else _HELD_MINUTES
+            if log_minute - minute - self.settle_minutes > most:
+                yield Cause(f"{VERDICTS}{way}", f"{way}: nothing is judged since {minute_text(minute)}: {reason}")
+                self._held.add(way)
+            else:
+                self._held.discard(way)
+        self._held &= oldest.keys()
 
 
 def silences(nodes: Sequence[Node], heard_ms: Mapping[Node, int], log_ms: int, listens_ms: int) -> Iterator[Cause]:

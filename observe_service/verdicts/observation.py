@@ -247,6 +247,19 @@ class Observation:
                     found.append(standing.verdict(self.books, self._sla, self._times_of, at))
         return found
 
+    def held_up(self) -> Mapping[str, tuple[int, str]]:
+        """Of each way the oldest minute that is due and cannot be judged yet, and why."""
+        found: dict[str, tuple[int, str]] = {}
+        for lot in self.lots.open.values():
+            for way in self._by_entry[lot.key.entry] if lot.key.late is None else ():
+                progress = self._progress.get((lot.key, way.name))  # there is none before it is due
+                standing = self._standing.get((way.name, lot.key.minute))
+                if progress is None or progress.is_done or standing is None or standing.reason is None:
+                    continue
+                if way.name not in found or lot.key.minute < found[way.name][0]:
+                    found[way.name] = lot.key.minute, standing.reason
+        return found
+
     def record(self, route: str, minute: int) -> bytes | None:
         """The newest verdict that was written, of the last two days."""
         return self._records.get((route, minute))

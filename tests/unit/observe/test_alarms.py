@@ -291,3 +291,28 @@ def test_a_loss_is_not_over_because_its_observer_was_away_for_hours(watched: Wat
     assert watched.says() == []
     watched.watch._take([settled(way, minute - 90)])
     assert watched.says() == [(key, True) for key in keys]
+
+
+def test_a_way_that_was_held_up_is_judged_only_once_all_is_read_that_it_may_wait_for(watched: Watched) -> None:
+    key = "verdicts/prepare.a > acme"
+    watched.begins(Alarm(key, "was there before", NOW_MS - 7_200_000))
+    watched.at(0, heard=0)
+    watched.observer.health.log_ms = NOW_MS - 120_000
+    assert watched.says() == []
+    watched.at(1, heard=0)
+    assert watched.says() == [(key, True)]
+
+
+def test_a_stage_that_has_ended_is_a_cause_once_something_waits_for_it(watched: Watched) -> None:
+    watched.begins()
+    minute = NOW_MS // 60_000
+    watched.observer.observation.begin(minute)
+    place = ("plays.raw", 0)
+    for second in range(0, 1_200, 30):
+        watched.at(second, heard=second)
+        observation = watched.observer.observation
+        observation.look(NOW_MS + second * 1_000, {place: 10}, {each: ["plays.raw"] for each in observation.nodes})
+        observation.tick(NOW_MS + second * 1_000, NOW_MS + second * 1_000)
+        said = {key for key, is_over in watched.says() if not is_over}
+        # The minute was due when it had settled, ten minutes before.
+        assert said == ({"verdicts/prepare.a > acme", "verdicts/prepare.b"} if second == 60 + 180 + 600 else set())

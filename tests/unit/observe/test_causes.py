@@ -8,7 +8,7 @@ import pytest
 from enrich.tally.lags import Lag
 from enrich.verdict import MinuteVerdict, State, Up
 from enrich.verdict.minute import HopVerdict
-from observe_service.alarms.causes import MinuteCauses
+from observe_service.alarms.causes import HeldUp, MinuteCauses
 
 
 def verdict(minute: int, lost: int) -> MinuteVerdict:
@@ -82,3 +82,20 @@ def test_a_minute_that_is_down_by_loss_alone_is_no_cause_of_lag(
     causes = MinuteCauses("acme", 0.01, 1_000)
     causes.take(MinuteVerdict("acme", 100, State.SETTLED, Up.DOWN, [hop], why=why))
     assert [cause.text.removeprefix("acme: ") for cause in causes.now()] == texts
+
+
+def test_minutes_that_wait_long_are_a_cause_until_they_wait_for_half_as_long() -> None:
+    held_up, way = HeldUp(settle_minutes=3), "plays > prepare"
+
+    def said(minute: int, now: int) -> list[str]:
+        return [cause.text for cause in held_up.now({way: (minute, "stage prepare is behind")}, now)]
+
+    told = [f"{way}: nothing is judged since 1970-01-01T01:40Z: stage prepare is behind"]
+    assert said(100, now=113) == []
+    assert said(100, now=114) == told
+    assert [*held_up.now({}, 114)] == []
+    assert said(100, now=113) == []
+    assert said(100, now=114) == told
+    assert said(105, now=114) != []  # it is as far behind as before, or nearly so
+    assert said(106, now=114) == []
+    assert said(105, now=114) == []
