@@ -113,6 +113,31 @@ def test_publications_go_on_beside_a_build_and_stand_above_it(store):
     assert store.plans("users", "k", pin={0: 2}) == ["b"]
 
 
+def test_what_waited_for_a_build_that_is_given_up_is_merged_at_once(store):
+    writer = store.writer(MERGE_ALWAYS)
+    store.publish(writer, "users", version("a", 0, A))
+    store.publish(writer, "users", version("b", 1, A))
+    build = writer.build("users")
+    assert not writer.merge()
+    writer.abandon(build)
+    assert writer.merge()
+
+
+def test_a_build_is_not_taken_if_something_that_came_meanwhile_could_not_be_written(store, monkeypatch):
+    """The table would answer without it."""
+    writer = store.writer()
+    store.publish(writer, "users", version("a", 0, A))
+    build = writer.build("users")
+    base = store.base(build, version("a", 0, A))
+    with monkeypatch.context() as broken:
+        broken.setattr(writer, "_add", fails_with(ValueError("no segment can hold this")))
+        store.publish(writer, "users", version("a", 1, B))
+    assert [*writer.failures()] == ["users"]
+    with pytest.raises(Fatal, match="was abandoned"):
+        writer.take(build, base)
+    assert "users" in writer.to_build
+
+
 def test_what_is_published_to_a_table_that_is_being_built_knows_of_other_partitions_in_the_end(store):
     store.publish(store.writer(), "users", version("k", 0, A, timestamp=9_000))
     writer = store.writer(users=Known({0: 5}))
