@@ -3,6 +3,8 @@
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from enrich.demo import DemoWorld
 
 _LOOK_S, _GLANCE_S = 3.0, 0.5
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _END = "Next: examples/demo/pipeline.yaml, docs/ingest.md, docs/delivery.md, enrich dev up"
 
 
@@ -29,12 +32,13 @@ def demo(
     """
     from enrich.demo import demo_world, tell_story
 
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup
-        signal.signal(signal.SIGHUP, _hang_up)
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _end)
     look_s = _GLANCE_S if quick else _LOOK_S
     began = time.monotonic()
     holds = True
-    with demo_world(quiet=json) as world:
+    with demo_world(quiet=json) as world, _said_when_interrupted():
         if json:
             for chapter in tell_story(world, look_s):
                 print_json({"chapter": chapter.name, "title": chapter.title, **chapter.facts})
@@ -50,10 +54,22 @@ def demo(
         raise typer.Exit(DIFFERENCE)
 
 
-def _hang_up(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
-    # The terminal went away: servers and programs, which have sessions of their own, are ended as after Ctrl-C.
-    signal.signal(signum, signal.SIG_IGN)  # shell and kernel send one each: the second must not break off the unwinding
-    raise SystemExit(128 + signum)
+def _end(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
+    # Servers and programs have sessions of their own, and are ended by the unwinding. A second one must not break that
+    # off: shell and kernel send one each when the terminal goes away, and people press Ctrl-C again.
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt if signum == signal.SIGINT else SystemExit(128 + signum)
+
+
+@contextmanager
+def _said_when_interrupted() -> Iterator[None]:
+    """It takes seconds, and people wait for it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("ending the demo's servers and programs ...", err=True)
+        raise
 
 
 def _is_drawn_on() -> bool:

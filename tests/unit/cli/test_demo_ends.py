@@ -44,6 +44,33 @@ def test_the_end_of_its_terminal_ends_the_demo_with_all_that_it_started(before, 
     assert (done.returncode, done.stdout.splitlines()) == (code, says), done.stderr
 
 
+_INTERRUPTED = """
+import contextlib, signal, sys, types
+import enrich.cli.main
+
+@contextlib.contextmanager
+def world(quiet):
+    try:
+        yield
+    finally:
+        signal.raise_signal(signal.SIGINT)
+        print("all has ended")
+
+def story(*_):
+    signal.raise_signal(signal.SIGINT)
+
+sys.modules["enrich.demo"] = types.SimpleNamespace(demo_world=world, tell_story=story)
+enrich.cli.main.main()
+"""
+
+
+def test_who_presses_ctrl_c_is_told_that_it_ends_and_a_second_one_leaves_nothing_behind():
+    command = [sys.executable, "-c", _INTERRUPTED, "demo"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "all has ended\n"), done.stderr
+    assert done.stderr == "ending the demo's servers and programs ...\n"
+
+
 _STORY = """
 import contextlib, sys, types
 import enrich.cli.main
