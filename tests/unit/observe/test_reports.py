@@ -70,3 +70,41 @@ def test_all_that_was_said_until_then_is_given_out_only_if_the_last_record_is(mo
     reading.poll(0)
     reading.at_ends(9_000, {0: 2})
     assert reading.until_ms == 9_000
+
+
+def test_partitions_that_the_topic_was_given_meanwhile_are_read_before_more_is_called_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said, count = encoded(Report(NODE, "a", 1, 0))[0], 1
+    consumer = Consumer([[message(0, 0, said)], [], [message(1, 0, said)]])
+    monkeypatch.setattr(reports, "new_store_consumer", lambda _: consumer)
+    topics = SimpleNamespace(
+        offsets_at=lambda *_: {0: 0},
+        start_offsets=lambda _: dict.fromkeys(range(count), 0),
+        partitions=lambda _: [*range(count)],
+    )
+    reading = Reports({}, cast(Any, topics), "p.tallies")
+    reading.begin(0)
+    reading.poll(0)
+    count = 2
+    for _ in range(2):
+        reading.at_ends(9_000, {0: 1, 1: 1})
+        assert reading.until_ms == 1_000
+        reading.poll(0)
+    assert consumer.assigned == [{0: 0}, {0: 1, 1: 0}]
+    reading.at_ends(9_000, {0: 1, 1: 1})
+    assert reading.until_ms == 9_000
+
+
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = encoded(Report(NODE, "a", 1, 0))[0]
+    consumer = Consumer([[message(0, 0, said), message(0, 1, said)]])
+    monkeypatch.setattr(reports, "new_store_consumer", lambda _: consumer)
+    topics = SimpleNamespace(offsets_at=lambda *_: {0: 0}, start_offsets=lambda _: {0: 0}, partitions=lambda _: [0])
+    reading = Reports({}, cast(Any, topics), "p.tallies")
+    reading.begin(0)
+    reading.poll(0)
+    reading.made_again()
+    reading.poll(0)
+    assert consumer.assigned == [{0: 0}, {0: 0}]
+    assert reading.until_ms == 1_001, "what was said before was given out"
