@@ -4,7 +4,7 @@ Each section has a file with its model and, if keys depend on each other, one wi
 pipeline or a section of it and read no configuration themselves. Nothing here opens a connection.
 """
 
-from enrich.config.loader import load, load_text
+from enrich.config.loader import load, load_for_store, load_text
 from enrich.config.messages.masking import Password, SecretAddress, mask
 from enrich.config.messages.problems import ConfigProblems, Problem
 from enrich.config.sections.edges.expel import (
@@ -123,6 +123,7 @@ __all__ = [
     "from_wire",
     "holds_topic",
     "load",
+    "load_for_store",
     "load_text",
     "mask",
     "parse_columns",

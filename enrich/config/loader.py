@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path as FilePath
 
@@ -10,7 +10,7 @@ from enrich.base.errors import ConfigError
 from enrich.config.file.document import Document
 from enrich.config.file.schema_files import read_schema_files
 from enrich.config.file.yaml_tree import NotYaml
-from enrich.config.messages.problems import ConfigProblems, Finding, Problem
+from enrich.config.messages.problems import ConfigProblems, Finding, Path, Problem
 from enrich.config.messages.words import Wrong
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.validation import validate
@@ -25,13 +25,29 @@ def load(path: str | PathLike[str], environ: Mapping[str, str] | None = None) ->
 
 def load_text(text: str, environ: Mapping[str, str] | None = None, file: str = "<text>") -> Pipeline:
     """The same for the contents of a file. `environ` defaults to this process's environment."""
+    return _loaded(text, environ, file, lambda _: False)
+
+
+def load_for_store(path: str | PathLike[str], environ: Mapping[str, str] | None = None) -> Pipeline:
+    """The same, to find out where the pipeline's store is: variables that do not decide it, such as passwords, need not
+    be set."""
+    return _loaded(_read(os.fspath(path)), environ, os.fspath(path), lambda at: not _is_of_store(at))
+
+
+def _is_of_store(path: Path) -> bool:
+    """Whether the value decides where the store is (`enrich.host.ipc.store_paths`)."""
+    return path[:1] in (("name",), ("state_dir",), ("tables",)) or path[:2] == ("kafka", "bootstrap_servers")
+
+
+def _loaded(text: str, environ: Mapping[str, str] | None, file: str, may_be_unset: Callable[[Path], bool]) -> Pipeline:
     try:
         document = Document(text, os.environ if environ is None else environ, file)
     except NotYaml as error:
         raise ConfigProblems([Problem(file, error.position.line, error.position.column, "", error.message)]) from None
     read_schema_files(document)
     pipeline, findings = validate(document.data, document.findings)
-    if pipeline is None:
+    findings = [found for found in findings if found.path not in document.unset or not may_be_unset(found.path)]
+    if findings or pipeline is None:
         raise ConfigProblems(_in_order(document, findings))
     return pipeline
 

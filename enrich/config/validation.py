@@ -25,7 +25,8 @@ _LIST = ("tuple_type", "list_type")
 
 
 def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None, list[Finding]]:
-    """The pipeline (None if there are findings) and all findings, including those known before.
+    """The pipeline and all findings, including those known before. Where there is one the pipeline has a stand-in, or
+    nothing; it is None if nothing can be made of the data.
 
     Changes the data, which must consist of dicts and lists.
     """
@@ -52,7 +53,7 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
         else:
             # Drop findings of rules that depend on a value that was refused itself.
             findings += [found for found in broken_rules(pipeline) if not doubts.touch(found.path, *found.about)]
-            return (None if findings else pipeline), findings
+            return pipeline, findings
     return None, findings
 
 

@@ -30,11 +30,11 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich agent status -c pipeline.yaml
     """
-    from enrich.config import load
+    from enrich.config import load_for_store
     from enrich.host.ipc.store_paths import paths_of
     from enrich.host.reader.spawn import living_agent
 
-    paths = paths_of(load(config))
+    paths = paths_of(load_for_store(config))
     header = living_agent(paths)
     gauges = {} if header is None else _gauges(paths.folder)
     tables = [] if header is None else _described(header, gauges)
@@ -56,11 +56,11 @@ def stop(config: ConfigFile) -> None:
 
     Example: enrich agent stop -c pipeline.yaml
     """
-    from enrich.config import load
+    from enrich.config import load_for_store
     from enrich.host.ipc.store_paths import paths_of
     from enrich.host.reader.spawn import living_agent, stop_agent
 
-    paths = paths_of(load(config))
+    paths = paths_of(load_for_store(config))
     header = living_agent(paths)
     if header is None:
         typer.echo("no agent was running")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from enrich.config.file import yaml_tree
-from enrich.config.file.environment import substitute
+from enrich.config.file.environment import Unset, substitute
 from enrich.config.file.yaml_tree import Node, NotYaml, Scalar, Sequence
 from enrich.config.messages.problems import Finding, Path, Problem, TextPosition, path_text
 from enrich.config.messages.words import Wrong
@@ -17,6 +17,8 @@ class Document:
     def __init__(self, text: str, environ: Mapping[str, str], file: str) -> None:
         self.file = file
         self.findings: list[Finding] = []
+        self.unset: set[Path] = set()
+        """Values with a variable that is not set."""
         self._lines = re.split(yaml_tree.LINE_BREAK, text)
         self._environ = environ
         self._keys: dict[Path, TextPosition] = {}
@@ -67,6 +69,8 @@ class Document:
             text = substitute(node.text, self._environ)
         except Wrong as wrong:
             self.findings.append(Finding(path, str(wrong), offset=wrong.offset))
+            if isinstance(wrong, Unset):
+                self.unset.add(path)
             return None
         return node.value() if text is node.text else text
 

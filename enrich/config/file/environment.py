@@ -9,10 +9,14 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}]*)(?P<closed>\})?")
 _INSIDE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-(?P<text>.*))?", re.DOTALL)
 
 
+class Unset(Wrong):
+    """A variable that is not set, and has no default."""
+
+
 def substitute(text: str, environ: Mapping[str, str]) -> str:
     """The text with its references replaced; replaced text is not expanded again. Raises Wrong, naming the variable.
 
-    As in a shell, the default is also used for a variable that is set to the empty text.
+    Raises Unset for one without a value. As in a shell, the default is also used for one that is set to the empty text.
     """
     if "${" not in text:
         return text
@@ -32,7 +36,7 @@ def substitute(text: str, environ: Mapping[str, str]) -> str:
             return inside["text"]
         if value is None:
             message = f"the environment variable {name} is not set; set it, or give a default: ${{{name}:-...}}"
-            raise Wrong(message, found.start())
+            raise Unset(message, found.start())
         read.append(name)
         return value
 
