@@ -127,6 +127,7 @@ class Observer:
                 self.observation.begin(minute)
             else:
                 self.observation.resume(checkpoint, minute - KEPT_MINUTES)
+                self.observation.begun_ms = self.clock.now_ms()
         self._listener.began(written, log.write_alarm)
         of_nodes = readers_of(self.pipeline)
         readers: dict[Node | None, Reads] = {None: self._topic.__eq__, **{node: of_nodes[node] for node in of_nodes}}

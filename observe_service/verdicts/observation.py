@@ -102,6 +102,9 @@ class Observation:
         self._said = Origins()
         """Of what something was said since the last tick, if it follows anything."""
         self._touched: set[tuple[str, int]] = set()
+        self.begun_ms = 0
+        """Nothing is judged before all is read that was said up to then. Where another observer was, nodes are known to
+        have read what they are yet to be heard of."""
         self.given_up: int | None = None
         """The newest minute that is not followed any more, since there were too many names to keep."""
         self._over: dict[Node, list[Origins]] = {}
@@ -224,7 +227,9 @@ class Observation:
         self._begin_minutes(log_ms)
         touched, self._touched = self._touched, set()
         oldest = minute_of(log_ms) - KEPT_MINUTES
-        due = [lot for lot in self.lots.open.values() if lot.due_ms < log_ms]  # of this very millisecond more may come
+        is_known = log_ms >= self.begun_ms
+        # Of this very millisecond more may come.
+        due = [lot for lot in self.lots.open.values() if is_known and lot.due_ms < log_ms]
         for lot in sorted(due, key=lambda lot: lot.key.late is not None):  # what came late waits for the others
             # What was said of it is deleted by now. Nobody can say more that another observer would hear.
             touched |= self._judge(lot, until, now_ms, is_over=lot.key.minute < oldest)

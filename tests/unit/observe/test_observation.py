@@ -379,6 +379,32 @@ def test_who_tells_of_lower_offsets_later_is_heard_whatever_was_written_meanwhil
     assert (found.came, found.went, found.total("lost")) == (10, 10, 0)
 
 
+def test_an_observer_that_goes_on_calls_nothing_lost_before_it_has_read_what_was_said_meanwhile() -> None:
+    """By what was written nodes have read all there is, and what they said of it comes later in the tallies."""
+    chain, watched = Chain(["went"] * 5), Watched()
+    entry, *behind = chain.said()
+    later_ms = DUE_MS + 600_000
+    watched.take([entry])
+    watched.take([ALIVE, *behind[:2]], later_ms)
+    watched.observation.look(later_ms + 1_000, chain.ends(), TOPICS)
+    watched.tick(later_ms + 1_000)  # it is read, and expel has not said what became of it
+    again = watched.again(later_ms + 2_000)
+    again.observation.reached.begin(EXPEL, {(OUT, 0): 5})
+    again.observation.begun_ms = later_ms + 2_000
+    again.take([entry])
+    again.take([ALIVE], DUE_MS - 1_000)
+    for second in range(1, 5):
+        again.observation.look(later_ms + second * 1_000, chain.ends(), TOPICS)
+        again.tick(DUE_MS + second * 1_000)
+    assert not any(verdict.total("lost") for verdict in again.written.values())
+    again.take([ALIVE, *behind], later_ms)
+    for second in range(3, 8):
+        again.observation.look(later_ms + second * 1_000, chain.ends(), TOPICS)
+        again.tick(later_ms + second * 1_000)
+    found = again.written[MINUTE]
+    assert (found.state, found.went, found.total("lost")) == (State.SETTLED, 5, 0)
+
+
 def test_a_stage_that_was_behind_tells_another_observer_nothing_new() -> None:
     chain = Chain(["went"] * 10)
     watched = Watched()
