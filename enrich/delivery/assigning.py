@@ -38,6 +38,9 @@ class Assigning:
             partitions = self._with_companions(partitions)
             with kafka_errors(f"topic {self._plan.topic}"):
                 committed = consumer.committed(partitions, timeout=DEADLINE_S)
+                for one in committed:
+                    if one.error is not None:  # it would seem that nothing is committed
+                        raise KafkaException(one.error)
             begun = [self._begin(one) for one in committed]
             self._handing.begin(self._known(partitions))
             # A flow that starts notices here that the store was replaced; it has written nothing yet.

@@ -70,7 +70,7 @@ def begun(slow: _Slow) -> Work:
     work = Work(FlowPlan("events", 0, {}, 0), sink, Assigned(consumer), lambda: 0)
     Assigning(work, handing, Committing(work)).subscribe()
     slow.on["on_assign"](consumer, [TopicPartition("events", 0), TopicPartition("events", 1)])
-    assert work.assigned.fault is None
+    assert work.assigned.fault is None, repr(work.assigned.fault)
     return work
 
 
@@ -164,6 +164,16 @@ class Left(_Slow):
         assert work.assigned.fault is None
         (partition,) = work.assigned.all()
         return partition
+
+
+def test_a_partition_of_which_nobody_says_what_is_committed_is_not_read_from_its_beginning():
+    class Refused(_Slow):
+        def committed(self, *_: Any, **__: Any) -> list[Any]:
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            return [SimpleNamespace(topic="events", partition=0, offset=-1001, metadata=None, error=error)]
+
+    with pytest.raises(AssertionError, match="ConfigError"):
+        begun(Refused())
 
 
 @pytest.mark.parametrize(
