@@ -42,7 +42,7 @@ def of_groups(pipeline: Pipeline, cluster: Cluster) -> Iterator[Verdict]:
             yield bad("rights", what, f"grant it: {grant(['READ'], 'group', group, user=user, prefixed=True)}")
             lacking += 1
     if not lacking:
-        yield good("rights", f"this user may read in the {len(groups)} consumer groups")
+        yield good("rights", f"this user may read in each consumer group ({len(groups)})")
 
 
 def _may_read(cluster: Cluster, group: str) -> bool:

@@ -30,7 +30,8 @@ def of_kafka(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
     except EnrichError as error:
         yield bad("kafka", error.what, error.next_step)
         return
-    yield good("kafka", f"{cluster.brokers} brokers answer at {pipeline.kafka.bootstrap_servers}")
+    answering = "1 broker answers" if cluster.brokers == 1 else f"{cluster.brokers} brokers answer"
+    yield good("kafka", f"{answering} at {pipeline.kafka.bootstrap_servers}")
     yield from _of_topics(cluster, pipeline)
     yield from of_groups(pipeline, cluster)
     yield from of_release(pipeline, cluster)
