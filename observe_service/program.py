@@ -24,9 +24,9 @@ from observe_service.alarms.causes import (
     LOSS,
     VERDICTS,
     Cause,
-    HeldUp,
     MinuteCauses,
     headroom,
+    held_up,
     not_answering,
     not_heard,
     of_statuses,
@@ -45,7 +45,7 @@ _log = logging.getLogger("enrich.observe")
 
 _STOP_S = 20.0
 _READS_ON_MS = 60_000
-"""Before what nodes said longer ago is read, it is not known which minutes wait."""
+"""Up to so long ago all that nodes said is read, mostly up to a second."""
 
 
 def run(pipeline: Pipeline) -> int:
@@ -99,7 +99,7 @@ class Watch:
         self._causes = {
             way.name: MinuteCauses(way.name, observe.loss.alarm, promise_ms) for way in self.observer.observation.ways
         }
-        self._held_up = HeldUp(round(observe.loss.settle.total_seconds()) // 60)
+        self._settle_minutes = round(observe.loss.settle.total_seconds()) // 60
         self._lock = threading.Lock()
         """Over the board: the webhook's thread says what is sent."""
         self._write_alarm: Callable[[Alarm], None] = lambda _: None
@@ -107,6 +107,8 @@ class Watch:
         """When it began to listen to nodes."""
         self._listens_ms = 0
         """Since when nodes can be heard. What they said before is no sign that they speak now."""
+        self._knows_ms = 0
+        """Since when all is read that nodes say. While nobody could hear them, no minute has waited for them."""
         self._probed: int | None = None
         """The minute that was looked at last."""
         self._webhook = Webhook(pipeline, self._sent) if observe.alarms.webhook is not None else None
@@ -138,7 +140,7 @@ class Watch:
 
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         self._write_alarm = write_alarm
-        self._began_ms = self._listens_ms = self.observer.clock.now_ms()
+        self._began_ms = self._listens_ms = self._knows_ms = self.observer.clock.now_ms()
         for alarm in written.alarms:
             kind, _, route = alarm.key.partition("/")
             if alarm.over_ms is None and kind in (LOSS, LAG) and route in self._causes:
@@ -164,6 +166,8 @@ class Watch:
         now_ms = self.observer.clock.now_ms()
         if self.observer.health.trouble:
             self._listens_ms = now_ms
+        if self._reads_on(now_ms):
+            self._knows_ms = now_ms
         programs = self.nodes.shown()  # once: one that answers in between would end what it had no time to say
         causes, unknown = [*self._now(programs)], [*self._unknown(programs)]
         with self._lock:
@@ -189,8 +193,9 @@ class Watch:
             yield from of_way.now()
         observation, log_ms = self.observer.observation, self.observer.health.log_ms
         with self.observer.lock:
-            held_up = observation.held_up()
-        yield from self._held_up.now(held_up, minute_of(log_ms))
+            oldest = observation.held_up()
+        since, settle = minute_of(self._knows_ms), self._settle_minutes
+        yield from held_up(oldest, minute_of(log_ms), settle, since, self.board.on)
         yield from silences(observation.nodes, observation.books.heard_ms, log_ms, self._listens_ms)
         yield from of_statuses(programs)
         yield from headroom(self.state.peak_per_s(), self.state.rating_per_s(), self._observe.rating.m)
@@ -200,10 +205,14 @@ class Watch:
         observation = self.observer.observation
         yield from not_heard(observation.nodes, observation.books.heard_ms, self._listens_ms)
         yield from not_answering(programs)
-        if self.observer.clock.now_ms() - self.observer.health.log_ms > _READS_ON_MS:
-            yield VERDICTS  # after a start it reads again what minutes wait for
+        if self._reads_on(self.observer.clock.now_ms()):
+            yield VERDICTS
         if self.observer.ratings is None:
             yield HEADROOM
+
+    def _reads_on(self, now_ms: int) -> bool:
+        """Whether it has yet to read what nodes said before: it is not known which minutes wait for them."""
+        return self.observer.health.log_ms < max(now_ms - _READS_ON_MS, self.observer.observation.begun_ms)
 
     def _probe(self) -> None:
         """Whoever has been silent in a minute, and has not answered either, is down."""

@@ -1,7 +1,7 @@
 """Which causes for alarm there are now. A missing signal is unknown: no cause by itself, and no end of one; silence
 is a cause."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,10 +49,10 @@ class _Standing:
         self.calm = {each for each in self.calm if each > self.minute}
 
     def noted(self, minute: int, *, is_calm: bool) -> None:
-        if is_calm and minute > self.minute:
+        if not is_calm:
+            self.again(minute)
+        elif minute > self.minute:
             self.calm.add(minute)
-        else:
-            self.calm.discard(minute)
 
 
 @dataclass
@@ -126,25 +126,18 @@ class MinuteCauses:
             self._since[kind] = _Standing(cause, minute)
 
 
-@dataclass
-class HeldUp:
-    """Ways of which nothing is judged, since a node is behind, has ended, or is silent."""
-
-    settle_minutes: int
-    _held: set[str] = field(default_factory=set)
-
-    def now(self, oldest: Mapping[str, tuple[int, str]], log_minute: int) -> Iterator[Cause]:
-        """`oldest`: of each way the minute that has waited longest, and why. `log_minute`: up to then all that nodes
-        have said is known."""
-        for way, (minute, reason) in oldest.items():
-            # Over only when it waits for less: one that stays just as far behind would come and go.
-            most = _HELD_MINUTES - _CALM_MINUTES if way in self._held else _HELD_MINUTES
-            if log_minute - minute - self.settle_minutes > most:
-                yield Cause(f"{VERDICTS}{way}", f"{way}: nothing is judged since {minute_text(minute)}: {reason}")
-                self._held.add(way)
-            else:
-                self._held.discard(way)
-        self._held &= oldest.keys()
+def held_up(
+    oldest: Mapping[str, tuple[int, str]], log_minute: int, settle_minutes: int, since_minute: int, on: Container[str]
+) -> Iterator[Cause]:
+    """Ways of which minutes are not judged, since a node is behind, has ended, or is silent. `oldest`: of each the
+    minute that has waited longest, and why. `log_minute`: up to then all that nodes have said is known. Since
+    `since_minute` it goes on like that; before, nobody could hear them. `on`: the keys of alarms that are on."""
+    for way, (minute, reason) in oldest.items():
+        key, due = f"{VERDICTS}{way}", minute + settle_minutes
+        # Over only when it waits for less: one that stays just as far behind would come and go.
+        since, most = (due, _HELD_MINUTES - _CALM_MINUTES) if key in on else (max(due, since_minute), _HELD_MINUTES)
+        if log_minute - since > most:
+            yield Cause(key, f"{way}: {minute_text(minute)} is not judged yet: {reason}")
 
 
 def silences(nodes: Sequence[Node], heard_ms: Mapping[Node, int], log_ms: int, listens_ms: int) -> Iterator[Cause]:

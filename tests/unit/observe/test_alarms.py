@@ -293,14 +293,52 @@ def test_a_loss_is_not_over_because_its_observer_was_away_for_hours(watched: Wat
     assert watched.says() == [(key, True) for key in keys]
 
 
+def waits(watched: Watched, since_minute: int, second: int) -> None:
+    """Minutes for the stage, from this one on. It is asked at this second."""
+    observation, now_ms = watched.observer.observation, NOW_MS + second * 1_000
+    if second == 0:
+        observation.begin(NOW_MS // 60_000 + since_minute)
+    watched.at(second, heard=second)
+    observation.look(now_ms, {("plays.raw", 0): 10}, {each: ["plays.raw"] for each in observation.nodes})
+    observation.tick(now_ms, now_ms)
+
+
+HELD = [f"verdicts/{way}" for way in ("prepare.a > acme", "prepare.b")]
+
+
 def test_a_way_that_was_held_up_is_judged_only_once_all_is_read_that_it_may_wait_for(watched: Watched) -> None:
-    key = "verdicts/prepare.a > acme"
-    watched.begins(Alarm(key, "was there before", NOW_MS - 7_200_000))
-    watched.at(0, heard=0)
-    watched.observer.health.log_ms = NOW_MS - 120_000
-    assert watched.says() == []
+    watched.begins(*(Alarm(key, "was there before", NOW_MS - 7_200_000) for key in HELD))
+    watched.observer.observation.begun_ms = NOW_MS
+    for behind_s in (120, 30):
+        watched.at(0, heard=0)
+        watched.observer.health.log_ms = NOW_MS - behind_s * 1_000
+        assert watched.says() == []
     watched.at(1, heard=0)
-    assert watched.says() == [(key, True)]
+    assert watched.says() == [(key, True) for key in HELD]
+
+
+def test_a_way_that_is_held_up_stays_so_over_a_restart_of_the_observer(watched: Watched) -> None:
+    """Although it waits for less than it takes to become a cause."""
+    watched.begins(*(Alarm(key, "was there before", NOW_MS - 7_200_000) for key in HELD))
+    waits(watched, -11, 0)
+    assert watched.says() == []
+    waits(watched, -11, 1)
+    assert watched.says() == []
+
+
+def test_minutes_in_which_nobody_could_hear_nodes_have_not_waited_for_them(watched: Watched) -> None:
+    """An observer that was away, or whose brokers were: nodes have had no time to say anything yet."""
+    watched.begins()
+    waits(watched, -60, 0)
+    assert watched.says() == []
+    watched.at(1_200)
+    watched.observer.health.log_ms, watched.observer.health.trouble = NOW_MS, {"tallies": "the brokers are away"}
+    assert watched.says() == []
+    watched.observer.health.trouble = {}
+    waits(watched, -60, 1_201)
+    assert watched.says() == []
+    waits(watched, -60, 1_201 + 661)
+    assert watched.says() == [(key, False) for key in HELD]
 
 
 def test_a_stage_that_has_ended_is_a_cause_once_something_waits_for_it(watched: Watched) -> None:

@@ -8,7 +8,7 @@ import pytest
 from enrich.tally.lags import Lag
 from enrich.verdict import MinuteVerdict, State, Up
 from enrich.verdict.minute import HopVerdict
-from observe_service.alarms.causes import HeldUp, MinuteCauses
+from observe_service.alarms.causes import MinuteCauses, held_up
 
 
 def verdict(minute: int, lost: int) -> MinuteVerdict:
@@ -84,18 +84,38 @@ def test_a_minute_that_is_down_by_loss_alone_is_no_cause_of_lag(
     assert [cause.text.removeprefix("acme: ") for cause in causes.now()] == texts
 
 
+def test_a_lag_ends_after_five_minutes_in_a_row_whatever_else_those_have() -> None:
+    def verdict_on(minute: int, waiting: int, lost: int = 0) -> MinuteVerdict:
+        hop = HopVerdict("stage", "prepare", came=100, went=100 - waiting - lost, lost=lost, waiting=waiting)
+        up = Up.DOWN if waiting or lost else Up.UP
+        return MinuteVerdict("plays > prepare", minute, State.SETTLED, up, [hop], why="it is late" if waiting else None)
+
+    causes = MinuteCauses("plays > prepare", 0.01, 1_000)
+    causes.take(verdict_on(100, 40))
+    for minute in range(101, 105):
+        causes.take(verdict_on(minute, 0))
+    causes.take(verdict_on(105, 40, lost=2))
+    for minute in range(106, 110):
+        causes.take(verdict_on(minute, 0))
+        assert "lag/plays > prepare" in [cause.key for cause in causes.now()], minute
+    causes.take(verdict_on(110, 0))
+    assert not [*causes.now()]
+
+
 def test_minutes_that_wait_long_are_a_cause_until_they_wait_for_half_as_long() -> None:
-    held_up, way = HeldUp(settle_minutes=3), "plays > prepare"
+    way = "plays > prepare"
+    key = f"verdicts/{way}"
 
-    def said(minute: int, now: int) -> list[str]:
-        return [cause.text for cause in held_up.now({way: (minute, "stage prepare is behind")}, now)]
+    def said(minute: int, now: int, *on: str, since: int = 0) -> list[str]:
+        return [cause.text for cause in held_up({way: (minute, "stage prepare is behind")}, now, 3, since, on)]
 
-    told = [f"{way}: nothing is judged since 1970-01-01T01:40Z: stage prepare is behind"]
-    assert said(100, now=113) == []
-    assert said(100, now=114) == told
-    assert [*held_up.now({}, 114)] == []
-    assert said(100, now=113) == []
-    assert said(100, now=114) == told
-    assert said(105, now=114) != []  # it is as far behind as before, or nearly so
-    assert said(106, now=114) == []
-    assert said(105, now=114) == []
+    assert said(100, 113) == []
+    assert said(100, 114) == [f"{way}: 1970-01-01T01:40Z is not judged yet: stage prepare is behind"]
+    assert said(100, 113, key) != []
+    assert said(105, 114, key) != []  # it is as far behind as before, or nearly so
+    assert said(106, 114, key) == []
+    assert said(105, 114) == []
+    # Before, nobody could hear the node.
+    assert said(100, 160, since=150) == []
+    assert said(100, 161, since=150) != []
+    assert said(100, 151, key, since=150) != []
