@@ -73,8 +73,8 @@ class LeftAlone(Retryable):
 class Fetched:
     body: bytes
     known: Known
-    link: str | None
-    """The header Link."""
+    link: str
+    """The headers Link, as one."""
 
 
 class Fetcher:
@@ -147,7 +147,8 @@ class Fetcher:
                 self.close()
                 raise self._refused(answer.status)
             body = self._body(answer)
-            return Fetched(body, _known(answer.headers), answer.headers["link"])
+            # A proxy may have put one before the endpoint's own.
+            return Fetched(body, _known(answer.headers), ", ".join(answer.headers.get_all("link", [])))
 
     def _headers(self, known: Known) -> Mapping[str, str]:
         own = {"accept": "application/json, application/x-ndjson", "accept-encoding": "gzip", "user-agent": "enrich"}
@@ -256,6 +257,8 @@ def _says_more(connection: http.client.HTTPConnection) -> bool:
     """Whether something came that nobody has asked for, or its end: it would be taken for the next answer."""
     if connection.sock is None:
         return False
+    if isinstance(connection.sock, ssl.SSLSocket) and connection.sock.pending():
+        return True  # decrypted with the answer: nothing is left to arrive
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))

@@ -4,14 +4,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import SplitResult, parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
 from enrich.base.errors import Retryable
 
 _LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*]+\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))*)")
-_IS_NEXT = re.compile(r";\s*rel\s*=\s*(?:\"(?:[^\"]*\s)?next(?:\s[^\"]*)?\"|next(?=[\s;,]|$))", re.IGNORECASE)
+_PARAMETER = re.compile(r";\s*([\w*]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,]+))")
+_ASCII = bytes(range(128)).decode()
 
 _raw = msgspec.json.Decoder(msgspec.Raw)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -55,13 +56,14 @@ def rows_of(body: bytes, paging: Paging, where: str) -> Sequence[bytes]:
     return [msgspec.json.format(row, indent=-1) if b"\n" in row else row for row in rows]
 
 
-def next_of(url: str, body: bytes, link: str | None, paging: Paging, rows: int, before: int, where: str) -> str | None:
+def next_of(url: str, body: bytes, link: str, paging: Paging, rows: int, before: int, where: str) -> str | None:
     """The address of the page that follows; None: this was the last. `rows`: of this page, `before` it so many."""
     if paging.next is Next.none or (paging.next in (Next.page, Next.offset) and not rows):
         return None
     if paging.next is Next.link:
-        found = next((target for target, rest in _LINK.findall(link or "") if _IS_NEXT.search(rest)), None)
-        return None if found is None else _same_host(url, found, where)
+        found = next((target for target, rest in _LINK.findall(link) if _is_next(rest)), None)
+        # As the endpoint's own bytes: a header is read as if it were Latin-1, and most mean UTF-8.
+        return None if found is None else _same_host(url, quote(found.encode("latin-1"), safe=_ASCII), where)
     if paging.next is Next.page:
         name = paging.parameter or "page"
         return _with(url, name, str(_page_of(url, name) + 1))
@@ -71,6 +73,11 @@ def next_of(url: str, body: bytes, link: str | None, paging: Paging, rows: int, 
     if not word:
         return None
     return _same_host(url, word, where) if paging.parameter is None else _with(url, paging.parameter, word)
+
+
+def _is_next(parameters: str) -> bool:
+    found = _PARAMETER.findall(parameters)
+    return any(name.lower() == "rel" and "next" in (many or one).lower().split() for name, many, one in found)
 
 
 def _at(body: bytes, pointer: str) -> bytes:

@@ -240,9 +240,26 @@ def test_a_next_page_whose_address_is_not_escaped_is_asked_for() -> None:
         assert endpoint.requests[1].line.split()[1] == "/items?name=J%C3%B6rg%20R&at=%20"
 
 
-def test_a_header_of_links_that_is_none_holds_nobody_up() -> None:
+@pytest.mark.parametrize("character", ["\u00f6", "\u00c3\u00b6"], ids=["latin-1", "utf-8"])
+def test_a_header_that_is_not_escaped_names_the_page_in_the_bytes_of_the_endpoint(character: str) -> None:
+    """Else another page would be asked for, which may have no rows: those of the right one would be deleted."""
+    first = answers(200, body(ROWS[:1]), [("link", f'</items?name=J{character}rg R&at=%20>; rel="next"')])
+    with ScriptedEndpoint(first, answers(200, body(ROWS[1:]))) as endpoint:
+        assert read(endpoint, Paging(next=Next.link)) == ROWS
+        escaped = "".join(f"%{byte:02X}" for byte in character.encode("latin-1"))
+        assert endpoint.requests[1].line.split()[1] == f"/items?name=J{escaped}rg%20R&at=%20"
+
+
+def test_the_next_page_may_be_in_another_header_of_links_than_the_first() -> None:
+    links = [("link", "</style.css>; rel=preload"), ("link", '</items?at=1>; rel="next"')]
+    with ScriptedEndpoint(answers(200, body(ROWS[:1]), links), answers(200, body(ROWS[1:]))) as endpoint:
+        assert read(endpoint, Paging(next=Next.link)) == ROWS
+
+
+@pytest.mark.parametrize("header", ["<" * 60_000, '<a>;rel="' + ("\r\n" + " ;a= next" * 6_000) * 4])
+def test_a_header_of_links_that_is_none_holds_nobody_up(header: str) -> None:
     """While a pattern looks for its links no other route goes on."""
-    with ScriptedEndpoint(answers(200, body(ROWS), [("link", "<" * 60_000)])) as endpoint:
+    with ScriptedEndpoint(answers(200, body(ROWS), [("link", header)])) as endpoint:
         began = time.monotonic()
         assert read(endpoint, Paging(next=Next.link)) == ROWS
         assert time.monotonic() - began < 10
@@ -330,6 +347,28 @@ def test_what_comes_when_nobody_has_asked_is_not_taken_for_the_next_answer(late:
             fetched = fetcher.get(endpoint.url(path=path), Known())
             assert fetched is not None and json.loads(fetched.body) == {"id": path}
             sent.wait(60)
+        fetcher.close()
+        assert endpoint.connections == 2
+
+
+def test_what_was_decrypted_with_an_answer_is_not_taken_for_the_next_one() -> None:
+    """The answer ends with a buffer of the reader, and what follows it is in the same record of TLS."""
+
+    def step(talk: Talk) -> bool:
+        talk.read()
+        row = {"id": talk.request.line.split()[1], "more": ""}
+        row["more"] = "x" * (8192 - len(whole(200, body(row))) - 2)  # two digits more in the length
+        answer = whole(200, body(row))
+        assert len(answer) == 8192
+        talk.send(answer + whole(200, body({"id": "late"})))
+        return True
+
+    with ScriptedEndpoint(step, tls=server_tls("issued-local")) as endpoint:
+        fetcher = Fetcher(Request(ca_file=str(PEM / "authority.pem")), "w", lambda: False)
+        for path in ("/a", "/b"):
+            fetched = fetcher.get(endpoint.url("localhost", path), Known())
+            assert fetched is not None
+            assert json.loads(fetched.body)["id"] == path
         fetcher.close()
         assert endpoint.connections == 2
 
