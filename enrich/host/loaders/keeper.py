@@ -21,6 +21,7 @@ from enrich.host.loaders.refreshing import NEVER, Refreshed, Refresher
 from enrich.host.tables import LoaderTable
 from enrich.host.trouble import Trouble
 from stores.backoff import Backoff
+from stores.freshness import CLOCK_STEP_MS
 from stores.protocol import Clock, TableUpdate
 from stores.rocks import Prepared, RocksStore
 from stores.table import row_versions
@@ -72,6 +73,9 @@ class LoaderKeeper:
         self._stopping = threading.Event()
         saved = store.tables[table.name].complete_through
         self._through = None if saved == NEVER else saved
+        if self._through is not None and self._through > self._looked.wall_ms + CLOCK_STEP_MS:
+            # The clock was set back while there was no agent: nobody knows how old it is, and it is read again at once.
+            self._through = self._looked.wall_ms - table.refresh_ms
         self._to_be_through: int | None = None
         """complete_through once the update that was handed out is published."""
         self._running: Future[Refreshed] | None = None

@@ -116,6 +116,23 @@ def test_rows_that_cannot_be_read_expire_in_their_time_though_the_clock_is_set_b
         agent.until(lambda state: not state.ready and not agent.rows(), "the end of its rows")
 
 
+def test_rows_of_the_last_agent_expire_though_the_clock_was_set_back_since(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", 0)
+    path, hour = tmp_path / "limits.csv", 3_600_000
+    clock, table = ManualClock(100 * hour), section(path, more=", expire: 1h")
+    put(path, "id,rps\nann,1\n")
+    with loader_agent(folder, table, clock) as agent:
+        agent.until_ready()
+    path.unlink()
+    clock.advance(-10 * hour)
+    with loader_agent(folder, table, clock) as agent:
+        state = agent.until(lambda state: "no such file" in (state.reason or ""), "the reason")
+        assert state.ready
+        assert (state.complete_through or 0) <= clock.now_ms()
+        clock.advance(hour)
+        agent.until(lambda state: not state.ready and not agent.rows(), "the end of its rows")
+
+
 def test_rows_that_were_dropped_are_not_ready_again_when_the_clock_is_set_back(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", 0)
     path, clock, hour = tmp_path / "limits.csv", ManualClock(), 3_600_000
