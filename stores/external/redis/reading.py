@@ -46,7 +46,7 @@ class RedisReader:
         most_bytes: int | None = None,
     ) -> None:
         """Every wait ends after `stalled_s` (Unreachable). `where` appears in errors and must not contain a password.
-        `most_bytes`: of all keys, which are held in memory; None: as many as there are.
+        `most_bytes`: of all keys, without what the pattern begins with; they are held in memory. None: of any number.
 
         Raises ConfigError if the url is not an address of a Redis.
         """
@@ -79,11 +79,12 @@ class RedisReader:
     def _keys(self, client: Any, pattern: str | None) -> list[bytes]:
         # SCAN may return a key again if Redis' hash table of keys grows or shrinks meanwhile.
         keys: dict[bytes, None] = {}
+        beginning = len(fixed_beginning(pattern or "").encode())  # no part of a row's key
         cursor, size = -1, 0
         while cursor != 0:
             self._require_going_on()
             cursor, some = client.scan(max(cursor, 0), match=pattern, count=_KEYS_A_CALL)
-            size += sum(len(key) for key in some if key not in keys)
+            size += sum(len(key) - beginning for key in some if key not in keys)
             keys.update(dict.fromkeys(some))
             if self._most_bytes is not None and size > self._most_bytes:
                 raise ConfigError(

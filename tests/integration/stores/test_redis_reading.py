@@ -104,4 +104,4 @@ def test_more_keys_than_may_be_held_end_the_reading_before_they_are(server):
     fill(client)
     with pytest.raises(ConfigError, match="the keys alone have more than 0 MiB"):
         next(RedisReader(server.url, most_bytes=5_000).entries("k*"))
-    assert len(keys_and_values(RedisReader(server.url, most_bytes=50_000), "k*")) == MANY
+    assert len(keys_and_values(RedisReader(server.url, most_bytes=20_000), "k*")) == MANY  # 23,890 with their beginning
