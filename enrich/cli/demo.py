@@ -38,7 +38,7 @@ def demo(
     look_s = _GLANCE_S if quick else _LOOK_S
     began = time.monotonic()
     holds = True
-    with demo_world(quiet=json) as world, _said_when_interrupted():
+    with demo_world(quiet=json) as world, _ended_in_peace():
         if json:
             for chapter in tell_story(world, look_s):
                 print_json({"chapter": chapter.name, "title": chapter.title, **chapter.facts})
@@ -55,21 +55,28 @@ def demo(
 
 
 def _end(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
-    # Servers and programs have sessions of their own, and are ended by the unwinding. A second one must not break that
-    # off: shell and kernel send one each when the terminal goes away, and people press Ctrl-C again.
-    for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)
+    # Servers and programs have sessions of their own, and are ended by the unwinding.
+    _heed_no_more()
     raise KeyboardInterrupt if signum == signal.SIGINT else SystemExit(128 + signum)
 
 
+def _heed_no_more() -> None:
+    """A signal must not break off the end: shell and kernel send one each when the terminal goes away, and people press
+    Ctrl-C again, or once nothing more is told."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
-def _said_when_interrupted() -> Iterator[None]:
+def _ended_in_peace() -> Iterator[None]:
     """It takes seconds, and people wait for it."""
     try:
         yield
     except KeyboardInterrupt:
         typer.echo("ending the demo's servers and programs ...", err=True)
         raise
+    finally:
+        _heed_no_more()
 
 
 def _is_drawn_on() -> bool:

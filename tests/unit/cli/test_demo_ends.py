@@ -57,7 +57,9 @@ def world(quiet):
         print("all has ended")
 
 def story(*_):
-    signal.raise_signal(signal.SIGINT)
+    if "--quick" not in sys.argv:
+        signal.raise_signal(signal.SIGINT)
+    return []
 
 sys.modules["enrich.demo"] = types.SimpleNamespace(demo_world=world, tell_story=story)
 enrich.cli.main.main()
@@ -69,6 +71,12 @@ def test_who_presses_ctrl_c_is_told_that_it_ends_and_a_second_one_leaves_nothing
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, "all has ended\n"), done.stderr
     assert done.stderr == "ending the demo's servers and programs ...\n"
+
+
+def test_ctrl_c_once_all_is_told_does_not_break_off_the_end():
+    command = [sys.executable, "-c", _INTERRUPTED, "demo", "--quick", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "all has ended\n"), done.stderr
 
 
 _STORY = """
