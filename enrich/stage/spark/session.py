@@ -19,6 +19,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import ConfigError, Fatal
+from enrich.base.interrupts import end_at_once
 from enrich.base.logs import logs_are_json
 from enrich.config.messages.masking import SECRET_NAMES
 from enrich.jars import jars
@@ -109,22 +110,22 @@ def command_session(
     name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """The session of a command, stopped after the block. Ctrl-C and SIGTERM end the process at once, and Java with it;
-    while Spark starts, as soon as it has."""
+    while Java starts, as soon as it has."""
     heard: list[int] = []
 
-    def note(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    def end(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        # No exception: while Java starts it would leave that behind for good, which could not write its address any
+        # more, and would never see that this process has ended; in the middle of a request to Java it shows tracebacks,
+        # and nothing can be asked after it. Once Java runs nothing is waited for: Spark may wait hours for a cluster.
         heard.append(signum)
+        if SparkContext._gateway is not None:
+            end_at_once(signum)
 
-    # An exception while Java starts would leave it behind for good: it could not write its address any more, and would
-    # never see that this process has ended.
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         spark = stage_session(name, master=master, settings=settings)
-        # Nor later: in the middle of a request to Java it leaves tracebacks, and nothing can be asked after it.
-        for number in before:
-            signal.signal(number, signal.SIG_DFL)
         if heard:
-            signal.raise_signal(heard[0])
+            end_at_once(heard[0])
         try:
             yield spark
         finally:

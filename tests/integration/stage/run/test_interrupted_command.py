@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -28,6 +29,22 @@ spark.stop()
 """
 
 
+_WAITING = """
+import os, signal, sys, threading, time
+from pyspark import SparkContext
+from enrich.stage.spark.session import command_session
+
+def interrupt():
+    while SparkContext._gateway is None:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+with command_session("test", master="spark://127.0.0.1:1", settings={"spark.driver.extraJavaOptions": sys.argv[1]}):
+    pass
+"""
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     source = {"topic": "in", "format": "json", "schema": "user_id string"}
@@ -48,10 +65,10 @@ def test_a_stop_that_is_interrupted_leaves_no_java_and_no_traceback(
         stop_command("enrich", file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as stopping:
         process = psutil.Process(stopping.pid)
-        wait_until(lambda: any("java" in child.name() for child in process.children(recursive=True)), what="Java")
+        (java,) = wait_until(lambda: _java_of(process), what="Java")
         if moment == "it waits":
             wait_until(marker.exists, what="the marker")
-        (java,) = [child for child in process.children(recursive=True) if child.name() == "java"]
+            (java,) = wait_until(lambda: _java_of(process), what="Java")
         try:
             process.send_signal(number)
             # Until Java, too, has closed it.
@@ -62,6 +79,23 @@ def test_a_stop_that_is_interrupted_leaves_no_java_and_no_traceback(
     assert stopping.returncode == -number
     assert "Traceback" not in told and "Error" not in told, told
     assert marker.exists() == (moment == "it waits")
+
+
+def _java_of(process: psutil.Process) -> list[psutil.Process]:
+    found = []
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # Spark's scripts have children that end at once
+            if child.name() == "java":
+                found.append(child)
+    return found
+
+
+def test_a_command_that_waits_for_a_cluster_is_not_waited_for() -> None:
+    """There it may wait for hours until there is room."""
+    command = [sys.executable, "-c", _WAITING, quick_jvm()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD_S, check=False)
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_who_heeds_ctrl_c_does_so_while_and_after_spark_starts() -> None:
