@@ -172,14 +172,14 @@ def test_an_endpoint_that_wants_to_be_left_alone_for_long_is_read_to_its_end(sou
         offset = parse_qs(urlsplit(talk.request.line.split()[1]).query).get("offset", ["0"])[0]
         asked.append(offset)
         wants_rest = asked == ["0", "1"]
-        talk.send(whole(429, headers=[("retry-after", "12")]) if wants_rest else whole(200, pages[offset]))
+        talk.send(whole(429, headers=[("retry-after", "14")]) if wants_rest else whole(200, pages[offset]))
         return not wants_rest
 
     source.make_topic()
-    source.client = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 7_000, "heartbeat.interval.ms": 1_000}
+    source.client = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 9_000, "heartbeat.interval.ms": 1_000}
     with ScriptedEndpoint(limited) as endpoint:
         http = {"url": endpoint.url(), "rows": "/data", "next": "offset", "key": ["id"], "columns": "id bigint"}
-        source.origin = {"http": {**http, "timeout": "1s"}}
+        source.origin = {"http": {**http, "timeout": "2s"}}  # two of these are no longer than it may be silent
         status = source.run_once()
     assert asked == ["0", "1", "1", "2"]
     assert status.last_error is None
