@@ -216,8 +216,6 @@ class StageWorld:
         return None if header is None else header.pid
 
     def close(self) -> None:
-        if not self.document["tables"] and self.agent_pid() is None:
-            return
         stop_agent_of(self.pipeline)
 
 
