@@ -10,8 +10,9 @@ import msgspec
 
 from enrich.base.errors import Retryable
 
-_LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*]+\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))*)")
-_PARAMETER = re.compile(r";\s*([\w*]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,]+))")
+_VALUE = r"\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,]+))"
+_PARAMETER = re.compile(rf";\s*([\w*-]+)(?:{_VALUE})?")
+_LINK = re.compile(rf"<([^<>]*)>((?:\s*;\s*[\w*-]+(?:{_VALUE})?)*)")
 _ASCII = bytes(range(128)).decode()
 
 _raw = msgspec.json.Decoder(msgspec.Raw)
@@ -61,7 +62,7 @@ def next_of(url: str, body: bytes, link: str, paging: Paging, rows: int, before:
     if paging.next is Next.none or (paging.next in (Next.page, Next.offset) and not rows):
         return None
     if paging.next is Next.link:
-        found = next((target for target, rest in _LINK.findall(link) if _is_next(rest)), None)
+        found = next((target for target, rest, *_ in _LINK.findall(link) if _is_next(rest)), None)
         # As the endpoint's own bytes: a header is read as if it were Latin-1, and most mean UTF-8.
         return None if found is None else _same_host(url, quote(found.encode("latin-1"), safe=_ASCII), where)
     if paging.next is Next.page:

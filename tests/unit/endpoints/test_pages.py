@@ -250,6 +250,18 @@ def test_a_header_that_is_not_escaped_names_the_page_in_the_bytes_of_the_endpoin
         assert endpoint.requests[1].line.split()[1] == f"/items?name=J{escaped}rg%20R&at=%20"
 
 
+@pytest.mark.parametrize(
+    "other", ["crossorigin", "data-of=x", r'title="the \"next\" one"', "hreflang=de; title*=UTF-8''x"]
+)
+def test_what_else_a_link_has_does_not_hide_that_it_is_the_next_page(other: str) -> None:
+    first = answers(
+        200, body(ROWS[:1]), [("link", f"</items?at=0>; {other}; rel=prev, </items?at=1>; {other}; rel=next")]
+    )
+    with ScriptedEndpoint(first, answers(200, body(ROWS[1:]))) as endpoint:
+        assert read(endpoint, Paging(next=Next.link)) == ROWS
+        assert endpoint.requests[1].line.split()[1] == "/items?at=1"
+
+
 def test_the_next_page_may_be_in_another_header_of_links_than_the_first() -> None:
     links = [("link", "</style.css>; rel=preload"), ("link", '</items?at=1>; rel="next"')]
     with ScriptedEndpoint(answers(200, body(ROWS[:1]), links), answers(200, body(ROWS[1:]))) as endpoint:
