@@ -103,15 +103,16 @@ class Topics:
 
     def exists(self, name: str) -> bool:
         """Whether this user may see such a topic. Asks for it alone: a cluster may have thousands of others."""
-        found = self.identities([name])[name]
-        if isinstance(found, EnrichError) and code_of(found) not in _NOT_SEEN:
-            raise found
-        return not isinstance(found, EnrichError)
+        return self._found(name, _NOT_SEEN)
 
     def is_there(self, name: str) -> bool:
         """Whether there is such a topic. Raises ConfigError if this user may not see it: then brokers do not say."""
+        return self._found(name, _NOT_THERE)
+
+    def _found(self, name: str, none: Collection[int]) -> bool:
+        """`none`: what a broker answers where there is none. Raises its other answers."""
         found = self.identities([name])[name]
-        if isinstance(found, EnrichError) and code_of(found) not in _NOT_THERE:
+        if isinstance(found, EnrichError) and code_of(found) not in none:
             raise found
         return not isinstance(found, EnrichError)
 
