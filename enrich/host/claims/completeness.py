@@ -68,8 +68,10 @@ class Completeness:
     def asked(self, ends: Ends) -> None:
         """Takes an answer of the brokers."""
         for partition, end in ends.offsets.items():
-            # A partition that was added since then has no earlier records.
-            known = self._partitions.setdefault(partition, _Partition(self._through))
+            known = self._partitions.get(partition)
+            if known is None:
+                # A partition that was added since then has no earlier records.
+                known = self._partitions[partition] = _Partition(self._through)
             # An end before the pending one: brokers have lost records, and that one may never be reached.
             if known.pending is None or end < known.pending[1]:
                 known.pending, known.newest = (ends.asked, end), None
@@ -80,13 +82,23 @@ class Completeness:
     def published(self, positions: Offsets, now: Moment, within_ms: int) -> Moment | None:
         """Everything below these positions is visible now. An answer counts only if it was reached within `within_ms`
         after the request. Returns complete_through."""
+        if not self._waiting:
+            return self._through
         reached = [p for p in self._waiting if self._reach(self._partitions[p], positions.get(p, 0), now, within_ms)]
-        self._waiting.difference_update(p for p in reached if self._partitions[p].pending is None)
+        self._waiting.difference_update([p for p in reached if self._partitions[p].pending is None])
         if reached:
-            moments = [partition.reached for partition in self._partitions.values()]
-            if None not in moments:
-                self._through = min((moment for moment in moments if moment), key=lambda moment: moment.steady_ms)
+            self._through = self._reached_by_all() or self._through
         return self._through
+
+    def _reached_by_all(self) -> Moment | None:
+        oldest: Moment | None = None
+        for partition in self._partitions.values():
+            moment = partition.reached
+            if moment is None:
+                return None
+            if oldest is None or moment.steady_ms < oldest.steady_ms:
+                oldest = moment
+        return oldest
 
     def is_at_end(self, partition: int, position: int, now: Moment, within_ms: int) -> bool:
         """Whether an answer of the brokers that is at most `within_ms` old had nothing beyond the position."""
