@@ -137,8 +137,8 @@ def main() -> None:
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """A stage's own settings, for this stage only: after one with `profile: realtime` batches would run without generated
-    code, at half their speed."""
+    """A stage's own settings, for this stage only: after one with `profile: realtime` batches would run without
+    generated code, at half their speed."""
     names = [name for name in settings if name.startswith("spark.sql.")]  # others are a session's from its start
     before = {name: spark.conf.get(name, None) for name in names}
     for name in names:

@@ -47,11 +47,6 @@ def _call3(_: Any, function: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG00
 
 
 @intrinsic
-def _code1(_: Any, function: Any, a: Any) -> Any:  # noqa: ARG001
-    return types.int64(*[types.int64] * 2), _generate_half
-
-
-@intrinsic
 def _code2(_: Any, function: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
     return types.int64(*[types.int64] * 3), _generate_half
 
@@ -121,9 +116,8 @@ call1 = cast(Callable[..., Address], _call1)
 """Calls the function at an address; the result has 64 bits."""
 call2 = cast(Callable[..., Address], _call2)
 call3 = cast(Callable[..., Address], _call3)
-code1 = cast(Callable[..., Any], _code1)
-"""Calls a function whose result is an int."""
 code2 = cast(Callable[..., Any], _code2)
+"""Calls a function whose result is an int."""
 code5 = cast(Callable[..., Any], _code5)
 word = cast(Callable[[Address], Any], _word)
 """The eight bytes at an address."""

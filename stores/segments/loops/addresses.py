@@ -10,7 +10,6 @@ import numpy as np
 from stores.segments.loops.compiled import Bytes, Flags, Hashes, Integers, Word, compiled, inlined
 
 _COLON, _DOT, _ZERO, _NINE = ord(":"), ord("."), ord("0"), ord("9")
-_V4_MAPPED = 0xFFFF << 32
 
 
 @inlined
